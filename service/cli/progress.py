@@ -15,6 +15,7 @@ from rich.text import Text
 
 from kernelreef import Event
 from kernelreef.models import DeviceProgress, Progress, Search
+from kernelreef.short_ids import brief
 from kernelreef.states import ENDED
 from service.cli.console import err
 
@@ -50,7 +51,7 @@ class ProgressView:
             self._live.stop()
 
     def note(self, event: Event) -> None:
-        """Add one event to the recent ones."""
+        """Add one event to the recent ones; a finalist that fails is told for good."""
         said = event.data
         if event.kind == "elite.promoted":
             self.recent.append(
@@ -58,6 +59,9 @@ class ProgressView:
             )
         elif event.kind == "elite.withdrawn":
             self.recent.append(Text(f"{'lost':>9}  cell {said['cell']:<4} {str(said['reason'])[:90]}", "yellow"))
+        elif event.kind == "elite.examined" and said["standing"] == "failed":
+            told = f"Finalist {brief(str(said['candidate']))} fails its examination and is no elite: {said['reason']}"
+            err.print(told, highlight=False, markup=False, soft_wrap=True)
         elif event.kind == "candidate.judged" and said["outcome"] != "correct":
             reason = str(said["reason"] or "").partition("\n")[0][:90]
             self.recent.append(Text(f"{said['emitter']:>9}  {said['outcome']}: {reason}", "yellow"))

@@ -116,3 +116,18 @@ def test_failures_are_shown_with_their_reason() -> None:
         ["rewrite", "compile_error:", "no", "such", "name"],
         ["improved", "cell", "4", "1.500x"],
     ]
+
+
+@pytest.mark.parametrize("standing", ["failed", "passed"])
+def test_a_finalist_that_fails_is_told_with_its_reason(standing: str, capsys: pytest.CaptureFixture[str]) -> None:
+    found = {
+        "standing": standing,
+        "candidate": "01a22980",
+        "reason": "out_of_bounds: memcheck: [a] write",
+        "device": "h200",
+    }
+    ProgressView(SEARCH).note(Event(id="a-1", kind="elite.examined", at=records.NOW, data=found))
+    told = " ".join(capsys.readouterr().err.split())
+    assert told.endswith("fails its examination and is no elite: out_of_bounds: memcheck: [a] write") == (
+        standing == "failed"
+    )

@@ -17,7 +17,17 @@ from workers.assembler import MachineCode
 from workers.commands import PairSide
 from workers.devices.card_processes import CardMemoryShort
 from workers.devices.ending import JudgementEnded
-from workers.devices.examination import ABSENT, OUTCOMES, SANITISED_BYTES, UNSEEN, Examination, judging_bytes, sanitised
+from workers.devices.examination import (
+    ABSENT,
+    OUTCOMES,
+    RACECHECK,
+    SANITISED_BYTES,
+    UNFOLLOWED,
+    UNSEEN,
+    Examination,
+    judging_bytes,
+    sanitised,
+)
 from workers.devices.finalist_checks import FAR_INDICES, FINAL_CHECKS
 from workers.devices.trial import room_for
 from workers.gpu_lock import GpuLock
@@ -95,6 +105,25 @@ def test_a_finding_ends_the_examination(setting: SimpleNamespace, tool: str) -> 
     assert OUTCOMES[tool] in (Outcome.OUT_OF_BOUNDS, Outcome.NONDETERMINISTIC)
     verdicts = {result.name: result.verdict for result in examined.results()}
     assert verdicts[tool] == "failed" and set(verdicts) == set(FINAL_CHECKS)
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_a_race_between_roles_of_warps_is_said_and_not_held_against_a_finalist(
+    setting: SimpleNamespace, tool: str
+) -> None:
+    class Found(Sanitizer):
+        def run(self, tool: str, rehearsal: ReplayRequest, program: object = ()) -> CheckResult:
+            return CheckResult(name=tool, verdict="failed", detail=f"{tool}: something")
+
+    examined = examination(setting, Found("p", "1"))
+    if tool != RACECHECK:
+        with pytest.raises(JudgementEnded):
+            examined._sanitise(tool, REHEARSAL, specialised=True)
+        return
+    examined._sanitise(tool, REHEARSAL, specialised=True)
+    (result,) = (result for result in examined.results() if result.name == tool)
+    assert result.verdict == "skipped" and result.detail == f"{UNFOLLOWED}: {tool}: something"
+    assert not examined.sanitised
 
 
 @dataclass
