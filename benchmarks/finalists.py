@@ -3,6 +3,7 @@
     python -m benchmarks.finalists --out results
     python -m benchmarks.finalists --out results --rewrites 4 --minutes 5
     python -m benchmarks.finalists --out results --far --shapes 8    # kernels that reach indices beyond 2^31 alone
+    python -m benchmarks.finalists --out results --only gluon --rewrites 0 --shapes 6
 
 Whatever is traced is examined while others are traced. A row a kernel: outcome, every check with its words, seconds by
 stage and in all. `expected` is `correct` for honest kernels, and for the others the check that has to fail.
@@ -64,11 +65,12 @@ def load_rogues() -> Iterator[FinalistCase]:
 
 
 def load_honest(rewrites: int) -> Iterator[FinalistCase]:
-    """Every seed, and some of the rewritings."""
+    """Every seed, kernels in Gluon, and some of the rewritings."""
     kernels = honest_kernels()
     rewritten = [name for name in kernels if "/rewrite/" in name]
     step = max(1, len(rewritten) // max(1, rewrites))
-    for name in [*(name for name in kernels if name.endswith("/seed")), *rewritten[::step][:rewrites]]:
+    written = [name for name in kernels if "/seed" in name or "/hand/gluon" in name]
+    for name in [*written, *rewritten[::step][:rewrites]]:
         yield FinalistCase(name, kernels[name].operator, kernels[name].source, "correct")
 
 
