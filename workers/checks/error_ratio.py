@@ -78,11 +78,9 @@ class ErrorRatio(Check):
 
     def is_final(self, evidence: CheckEvidence) -> bool:
         """Return False if luck may explain every wrong output: few elements, or a few rows too many."""
-        return any(
-            not _may_be_luck(evidence, number)
-            for number in _float_outputs(evidence)
-            if _examine_output(evidence, number).outcome is not None
-        )
+        outputs = _float_outputs(evidence)
+        wrong = [number for number in outputs if _examine_output(evidence, number).outcome is not None]
+        return not all(_may_be_luck(evidence, number) for number in wrong) or not wrong
 
     def observe(self, evidence: CheckEvidence) -> Observation:
         """Return for each output what tells luck from coarse arithmetic; empty where nothing does.
