@@ -95,20 +95,19 @@ class HeadToHead:
             self._graphs[name] = [graph for graph, _ in captured]
             self._calls[name] = calls
 
-    def run(
-        self, rounds: int = ROUNDS, is_enough: Callable[[Samples], bool] = lambda _: False
-    ) -> dict[str, list[float]]:
+    def run(self, rounds: int = ROUNDS, is_enough: Callable[[Samples], bool] | None = None) -> dict[str, list[float]]:
         """Time all contenders. Returns microseconds per call by name; equal positions are of one round.
 
         Args:
             rounds: Maximum number of rounds.
-            is_enough: Ends the timing by what was measured so far, after `BRIEF_ROUNDS` rounds at the earliest.
+            is_enough: Ends the timing by what was measured so far, after `BRIEF_ROUNDS` rounds at the earliest. Without
+                it all rounds are timed, and the host does nothing between them.
         """
         times: dict[str, list[float]] = {name: [] for name in self._graphs}
         with self._current():
             self._warm_up()
             for number in range(rounds):
-                if number >= BRIEF_ROUNDS and is_enough(times):
+                if is_enough and number >= BRIEF_ROUNDS and is_enough(times):
                     break
                 for name, time_us in self._round().items():
                     times[name].append(time_us)

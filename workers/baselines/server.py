@@ -181,9 +181,9 @@ class _Comparison:
             head_to_head.enter(PACER, self._replay)
             failed = self._enter(head_to_head, admitted)
             begun = time.perf_counter()
-            times = head_to_head.run(
-                BRIEF_ROUNDS if is_brief else ROUNDS, partial(are_tight, half_width=self._request.half_width)
-            )
+            rounds, half_width = BRIEF_ROUNDS if is_brief else ROUNDS, self._request.half_width
+            is_enough = partial(are_tight, half_width=half_width) if half_width else None
+            times = head_to_head.run(rounds, is_enough)
         spent = {"contest": time.perf_counter() - begun, "waited": self._gpu_lock.waited_s - waited_s}
         found = summarise(self._plan.shape.key, times, left_out | refused | failed)
         return found.model_copy(update={"spent_s": rehearsal.spent_s | spent})

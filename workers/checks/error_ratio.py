@@ -80,7 +80,7 @@ class ErrorRatio(Check):
         """Return False if luck may explain every wrong output: few elements, or a few rows too many."""
         outputs = _float_outputs(evidence)
         wrong = [number for number in outputs if _examine_output(evidence, number).outcome is not None]
-        return not all(_may_be_luck(evidence, number) for number in wrong) or not wrong
+        return not (wrong and all(_may_be_luck(evidence, number) for number in wrong))
 
     def observe(self, evidence: CheckEvidence) -> Observation:
         """Return for each output what tells luck from coarse arithmetic; empty where nothing does.
@@ -173,19 +173,28 @@ def _weigh_output(evidence: CheckEvidence, errors: RowErrors, number: int) -> tu
     return bounds, weighed
 
 
+def _can_be_luck(evidence: CheckEvidence, number: int) -> bool:
+    """Return True if luck is told from coarse arithmetic in an output."""
+    if are_few(evidence):
+        return counts_losses(evidence, number)
+    output = evidence.outputs[number]
+    return is_half(output.dtype) and output.numel() > 0
+
+
 def _may_be_luck(evidence: CheckEvidence, number: int) -> bool:
     """Return True if fresh draws may pass a wrong output: it has few elements, or a few rows too many beyond bounds."""
+    if not _can_be_luck(evidence, number):
+        return False
     if are_few(evidence):
-        return counts_losses(evidence, number) and is_within_losses(evidence, number)
+        return is_within_losses(evidence, number)
     unlucky, measure = _observe_rows(evidence, number)
-    return is_half(evidence.outputs[number].dtype) and unlucky <= UNLUCKY and measure <= 1
+    return unlucky <= UNLUCKY and measure <= 1
 
 
 def _observe_output(evidence: CheckEvidence, number: int) -> tuple[float, ...]:
-    if are_few(evidence):
-        return ratio_to_losses(evidence, number) if counts_losses(evidence, number) else ()
-    output = evidence.outputs[number]
-    return _observe_rows(evidence, number) if is_half(output.dtype) and output.numel() else ()
+    if not _can_be_luck(evidence, number):
+        return ()
+    return ratio_to_losses(evidence, number) if are_few(evidence) else _observe_rows(evidence, number)
 
 
 def _observe_rows(evidence: CheckEvidence, number: int) -> tuple[float, float]:
@@ -200,10 +209,11 @@ def _observe_rows(evidence: CheckEvidence, number: int) -> tuple[float, float]:
 
 def _pooled_measure(evidence: CheckEvidence, number: int, draws: Sequence[tuple[float, ...]]) -> float:
     """Return an output's measure over fresh draws, where 1 is the border; 0 where nothing is measured."""
+    if not _can_be_luck(evidence, number):
+        return 0.0
     if are_few(evidence):
-        return pooled_ratio(draws) if counts_losses(evidence, number) else 0.0
-    rows = [draw for draw in draws if draw]
-    return max(fmean(unlucky for unlucky, _ in rows), *(measure for _, measure in rows)) if rows else 0.0
+        return pooled_ratio(draws)
+    return max(fmean(unlucky for unlucky, _ in draws), *(measure for _, measure in draws))
 
 
 def _is_coarse(errors: RowErrors, bounds: ErrorBounds) -> bool:

@@ -20,13 +20,13 @@ from workers.sanitizer.messages import ReplayRequest
 
 ABSENT = "no compute-sanitizer on this machine; it comes with the CUDA toolkit"
 """Reason why a card's finalists are not sanitised."""
+RACECHECK = "racecheck"
 OUTCOMES = {
     "memcheck": Outcome.OUT_OF_BOUNDS,
     "initcheck": Outcome.NONDETERMINISTIC,
-    "racecheck": Outcome.NONDETERMINISTIC,
+    RACECHECK: Outcome.NONDETERMINISTIC,
 }
 """Outcome of a finalist by the tool with a finding: a race, or a read of uninitialised memory, gives random results."""
-RACECHECK = "racecheck"
 UNFOLLOWED = "it does not follow the barriers between roles of warps, so it may be wrong about this"
 """Reason for skipping a finding on warps with roles (decision 57)."""
 UNDECIDED = (Outcome.PLAN_REJECTED, Outcome.HANG)
