@@ -38,6 +38,7 @@ from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from queue import SimpleQueue
+from threading import Timer
 
 from benchmarks import kernelbench_report
 from benchmarks.baseline_comparison import figures_of
@@ -61,7 +62,7 @@ from benchmarks.searches import RowLog, noted_rates, search_queue, spent
 from benchmarks.suites import CardRates, SuiteEntry
 from service.coordinator import Coordinator
 from service.operators.catalogue import load_operator
-from workers.baselines import BaselineProcess
+from workers.baselines import BaselineProcess, BaselinesFailed
 from workers.floors import floor_flops
 from workers.protocol import Bundle, Device, Graph, Operator
 
@@ -84,19 +85,30 @@ def compare_problem(
     device: Device,
     known: Future[CardRates],
     processes: SimpleQueue[BaselineProcess],
+    until: float,
 ) -> Row:
     """Compare a problem's best kernel with its baselines; the floor counts the products that the reference makes.
 
-    One of the idle processes times them.
+    One of the idle processes times them. It is killed at `until`, by the monotonic clock: a baseline may tune for
+    minutes.
+
+    Raises:
+        BaselinesFailed: If they could not be measured by then.
     """
     operator, graph = timed_reference(entry, graphs)
     counted = replace(entry, flops=needed_flops(operator, graph))
     rates = known.result()
     rates = CardRates(rates.bytes_per_s, rates.flops_per_s * matrix_share(operator))
     process = processes.get()
+    left_s = until - time.monotonic()
+    overdue = Timer(left_s, process.interrupt)
     try:
+        if left_s <= 0.0:
+            raise BaselinesFailed("the sitting ended before the comparison")
+        overdue.start()
         return figures_of(counted, graphs, bundle, device=device, rates=rates, process=process, half_width=HALF_WIDTH)
     finally:
+        overdue.cancel()
         processes.put(process)
 
 
@@ -158,9 +170,15 @@ def lines_of(folders: Iterable[Path]) -> Iterator[Row]:
         yield from read_lines(path)
 
 
+def share_of_cores(number: int, lanes: int) -> list[int]:
+    """Return the cores of one of several lanes. They are neighbours: threads of one core belong to one lane."""
+    cores = sorted(os.sched_getaffinity(0))
+    return cores[len(cores) * number // lanes : len(cores) * (number + 1) // lanes]
+
+
 def work(options: argparse.Namespace, number: int, cards: Sequence[int]) -> None:
     """Work through the queue on one card, with an even share of the cores."""
-    cores = sorted(os.sched_getaffinity(0))[number :: len(cards)]
+    cores = share_of_cores(number, len(cards))
     quiet, others = cores[: options.quiet], cores[options.quiet :]
     device = options.device or device_of(cards[number])  # Before the others are hidden.
     os.environ.update(CUDA_DEVICE_ORDER="PCI_BUS_ID", CUDA_VISIBLE_DEVICES=visible_card(cards[number]))
@@ -198,7 +216,8 @@ def work(options: argparse.Namespace, number: int, cards: Sequence[int]) -> None
                 process.start(device.target)
                 processes.put(process)
             rates = pool.submit(noted_rates, lines, cards[number])  # While the workers start.
-            compare = partial(compare_problem, device=device, known=rates, processes=processes)
+            told = {"device": device, "known": rates, "processes": processes, "until": options.until}
+            compare = partial(compare_problem, **told)
 
         os.sched_setaffinity(0, others or cores)
 
@@ -207,7 +226,7 @@ def work(options: argparse.Namespace, number: int, cards: Sequence[int]) -> None
             await queue.run_all()
             lines.add({"kind": "spent", "card": cards[number], "seconds": spent()})
 
-        asyncio.run(search_queue(options, search, per_worker=None))
+        asyncio.run(search_queue(options, search, per_worker=None, log=f"{options.sitting}-{number}.log"))
 
 
 def main() -> None:
@@ -224,7 +243,7 @@ def main() -> None:
         return
     started = [sys.executable, "-m", f"benchmarks.{NAME}", *sys.argv[1:], "--sitting", options.sitting]
     with tempfile.TemporaryDirectory() as claims:
-        started += ["--until", str(options.until), "--claims", claims]
+        started += ["--until", str(options.until), "--claims", str(options.claims or claims)]
         lanes = [subprocess.Popen([*started, "--number", str(number)]) for number in range(len(cards))]
         ended = [lane.wait() for lane in lanes]
     sys.exit(max(ended))
@@ -261,9 +280,11 @@ def _options() -> argparse.Namespace:
     options.add_argument("--lines", type=Path, default=Path("lines"), help="folder of all lines, for --conclude")
     options.add_argument("--page", type=Path, help="page whose tables are filled, for --conclude")
     options.add_argument("--solutions", type=Path, help="folder for modules ModelNew, for --conclude")
-    options.add_argument("--sitting", default=f"{int(time.time())}", help=argparse.SUPPRESS)
+    options.add_argument(
+        "--claims", type=Path, help="a new folder that several such commands share, so that none repeats a problem"
+    )
+    options.add_argument("--sitting", default=f"{int(time.time())}-{os.getpid()}", help=argparse.SUPPRESS)
     options.add_argument("--until", type=float, help=argparse.SUPPRESS)
-    options.add_argument("--claims", type=Path, help=argparse.SUPPRESS)
     options.add_argument("--number", type=int, help=argparse.SUPPRESS)
     chosen = options.parse_args()
     chosen.until = chosen.until or time.monotonic() + 60 * chosen.minutes

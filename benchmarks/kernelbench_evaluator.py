@@ -12,7 +12,7 @@ because most of their time is the host's: inputs are made there. One at a time i
 package imports vendors' clients that evaluation does not use; empty modules stand for those that are not installed.
 Rows: `kernelbench_evaluator.json` (its verdict, ours, its speedup over eager and ours) and `kernelbench_cheats.json`.
 A run goes on where an earlier one ended. A solution without a verdict is tried again; one that found too little memory
-beside others has no row.
+beside others, or was evaluated when `--minutes` ended, has no row.
 """
 
 import argparse
@@ -203,7 +203,9 @@ def told_of(found: Mapping[str, Any]) -> Row:
     }
 
 
-def in_a_process(checkout: Path, problem: str, solution: str, *, narrow: bool, card: str = "0") -> Row:
+def in_a_process(
+    checkout: Path, problem: str, solution: str, *, narrow: bool, card: str = "0", wall_s: float = WALL_S
+) -> Row:
     """Evaluate one solution; a row that says so if the evaluator died or gave no answer."""
     context = get_context("spawn")
     ours, theirs = context.Pipe()
@@ -211,7 +213,7 @@ def in_a_process(checkout: Path, problem: str, solution: str, *, narrow: bool, c
     process.start()
     theirs.close()
     try:
-        said = ours.recv() if ours.poll(WALL_S) else f"no answer in {WALL_S:g} s"
+        said = ours.recv() if ours.poll(wall_s) else f"no answer in {wall_s:.0f} s"
     except EOFError:
         said = "its process died"
     process.kill()
@@ -249,16 +251,18 @@ class Evaluation:
 def evaluated(options: argparse.Namespace, due: Sequence[Evaluation]) -> Iterator[Row]:
     """Evaluate as long as there is time, several at once; rows as soon as they are known.
 
-    What found too little memory beside others has no row.
+    What found too little memory beside others, or has no verdict at the end of the time, has no row.
     """
     until = time.monotonic() + 60 * options.minutes
     cards = [visible_card(int(card)) for card in options.cards.split(",")]
 
     def evaluate(number: int, one: Evaluation) -> Row | None:
-        if time.monotonic() > until:
+        left_s = until - time.monotonic()
+        if left_s <= 0.0:
             return None
-        card = cards[number % len(cards)]
-        return one.head | in_a_process(options.checkout, one.problem, one.solution, narrow=one.narrow, card=card)
+        place = {"card": cards[number % len(cards)], "wall_s": min(WALL_S, left_s)}
+        row = in_a_process(options.checkout, one.problem, one.solution, narrow=one.narrow, **place)
+        return None if row["correct"] is None and time.monotonic() >= until else one.head | row
 
     with ThreadPoolExecutor(options.processes * len(cards)) as pool:
         for task in as_completed([pool.submit(evaluate, *each) for each in enumerate(due)]):
@@ -363,7 +367,7 @@ def main() -> None:
     options.add_argument("--card", type=int, default=0)
     options.add_argument("--cards", default="0", help="numbers of cards that evaluate solutions, with commas")
     options.add_argument("--processes", type=int, default=1, help="evaluations at the same time, per card")
-    options.add_argument("--minutes", type=float, default=600.0, help="no evaluation is begun later")
+    options.add_argument("--minutes", type=float, default=600.0, help="no evaluation goes on longer")
     options.add_argument("--out", type=Path, default=RESULTS, help="a folder")
     chosen = options.parse_args()
     if chosen.ours:

@@ -387,9 +387,13 @@ def chosen(entries: Sequence[SuiteEntry], only: Sequence[str]) -> list[SuiteEntr
 
 
 async def search_queue(
-    options: argparse.Namespace, run: Callable[[Coordinator], Awaitable[None]], *, per_worker: int | None = 3
+    options: argparse.Namespace,
+    run: Callable[[Coordinator], Awaitable[None]],
+    *,
+    per_worker: int | None = 3,
+    log: str = "workers.log",
 ) -> None:
-    """Run searches on a coordinator of their own, whose log is kept in the output folder.
+    """Run searches on a coordinator of their own, whose log is kept in the output folder under the name `log`.
 
     `per_worker` is the maximum number of candidates in flight per worker and search; None to derive it.
     """
@@ -405,9 +409,9 @@ async def search_queue(
             await run(coordinator)
         finally:
             await coordinator.close()
-            log = Path(folder) / "workers.log"
-            if log.exists():
-                (options.out / "workers.log").write_text(log.read_text(errors="replace")[-LOG_CHARS:])
+            said = Path(folder) / "workers.log"
+            if said.exists():
+                (options.out / log).write_text(said.read_text(errors="replace")[-LOG_CHARS:])
 
 
 def terms_of(options: argparse.Namespace) -> SearchTerms:

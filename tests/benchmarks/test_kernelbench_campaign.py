@@ -3,24 +3,35 @@
 import argparse
 import json
 import lzma
+import os
+import time
 from collections.abc import Sequence
+from concurrent.futures import Future
 from contextlib import closing
 from pathlib import Path
+from queue import SimpleQueue
+from threading import Event
+from typing import Any
 
 import pytest
 
+from benchmarks import kernelbench_campaign
 from benchmarks.figures import LineLog, visible_card
 from benchmarks.kernelbench_campaign import (
     TRIES,
+    compare_problem,
     entries_of,
     matrix_share,
     needed_flops,
+    share_of_cores,
     tries_of,
 )
 from benchmarks.kernelbench_prepare import PREPARED
 from benchmarks.kernelbench_queue import MODEL, RULES, STALE, TIME
+from benchmarks.suites import CardRates, SuiteEntry
 from tests.gpu.contracts import operators
 from tests.workers.checks.cases import graph_of, operator
+from workers.baselines import BaselinesFailed
 from workers.protocol import Shape
 
 
@@ -60,6 +71,50 @@ def test_the_floor_counts_convolutions_at_the_rate_of_their_precision() -> None:
     conv = operators()["depthwise_conv_large"]
     dims = {"B": 1, "C": 4, "H": 40, "W": 40, "K": 31}
     assert needed_flops(conv, graph_of(conv, Shape(dims=dims))) > 2.0 * 4 * 25 * 25 * 31 * 31
+
+
+class Tuning:
+    """A process of baselines that tunes until it is interrupted."""
+
+    def __init__(self) -> None:
+        self.interrupted = Event()
+
+    def interrupt(self) -> None:
+        self.interrupted.set()
+
+
+def compare_until(until: float, processes: SimpleQueue[Any]) -> None:
+    rates = Future[CardRates]()
+    rates.set_result(CardRates(1e12, 1e15))
+    spec = operator("matmul", "float32")
+    graphs = [graph_of(spec, Shape(dims={"M": 4, "K": 8, "N": 2}))]
+    told: dict[str, Any] = {"bundle": None, "device": None, "known": rates, "processes": processes, "until": until}
+    compare_problem(SuiteEntry("matmul", graphs[0].shape.dims), graphs, **told)
+
+
+def test_a_comparison_ends_with_its_sitting(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[Tuning] = []
+
+    def tune(*_: object, process: Tuning, **__: object) -> None:
+        begun.append(process)
+        raise BaselinesFailed("it was killed" if process.interrupted.wait(20.0) else "it ended by itself")
+
+    monkeypatch.setattr(kernelbench_campaign, "figures_of", tune)
+    spec = operator("matmul", "float32")
+    monkeypatch.setattr(kernelbench_campaign, "timed_reference", lambda entry, graphs: (spec, graphs[0]))
+    processes = SimpleQueue[Any]()
+    processes.put(Tuning())
+    with pytest.raises(BaselinesFailed, match="it was killed"):
+        compare_until(time.monotonic() + 0.05, processes)
+    with pytest.raises(BaselinesFailed, match="ended before"):
+        compare_until(time.monotonic(), processes)
+    assert len(begun) == 1 and processes.get_nowait() is begun[0]
+
+
+def test_lanes_have_neighbouring_cores_and_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {7, 0, 2, 5, 3}, raising=False)
+    assert [share_of_cores(number, 2) for number in range(2)] == [[0, 2], [3, 5, 7]]
+    assert share_of_cores(0, 1) == [0, 2, 3, 5, 7]
 
 
 @pytest.fixture

@@ -1,6 +1,8 @@
 """KernelBench's evaluator beside ours: what its verdicts become, and what we say of published cheats."""
 
+import argparse
 import asyncio
+import time
 from contextlib import suppress
 from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, flock
 from pathlib import Path
@@ -8,9 +10,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from benchmarks import kernelbench_evaluator
 from benchmarks.kernelbench_evaluator import (
+    Evaluation,
     agreement,
     compared,
+    evaluated,
     in_a_process,
     load_cheats,
     our_results,
@@ -107,6 +112,22 @@ def test_inputs_are_made_without_the_card_and_timing_has_it_alone(tmp_path: Path
 def test_an_evaluator_that_dies_has_a_row(tmp_path: Path) -> None:
     row = in_a_process(tmp_path, "", "", narrow=False)
     assert row["correct"] is None and row["metadata"] == {"failed": "its process died"}
+
+
+def test_no_evaluation_outlasts_the_time_and_what_it_cuts_has_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[float] = []
+
+    def evaluate(*texts: object, wall_s: float, **_: object) -> dict[str, object]:
+        given.append(wall_s)
+        if texts[1] == "slow":
+            time.sleep(wall_s)
+        return {"correct": None if texts[1] == "slow" else True, "metadata": {}}
+
+    monkeypatch.setattr(kernelbench_evaluator, "in_a_process", evaluate)
+    options = argparse.Namespace(minutes=0.3 / 60, cards="0", processes=1, checkout=Path())
+    due = [Evaluation({"row": name}, name, "") for name in ("quick", "slow", "late")]
+    assert [row["row"] for row in evaluated(options, due)] == ["quick"]
+    assert len(given) == 2 and max(given) <= 0.3
 
 
 def test_every_cheat_names_its_source_and_verdicts_that_exist() -> None:
