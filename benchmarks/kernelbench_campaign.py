@@ -26,7 +26,6 @@ import argparse
 import asyncio
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -36,6 +35,7 @@ from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
+from multiprocessing import get_context
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Timer
@@ -66,7 +66,6 @@ from workers.baselines import BaselineProcess, BaselinesFailed
 from workers.floors import floor_flops
 from workers.protocol import Bundle, Device, Graph, Operator
 
-NAME = "kernelbench_campaign"
 WAYS = (RULES, MODEL)
 HALF_WIDTH = 0.005
 """Relative half-width of all ratios at which a comparison ends before its 40 rounds, after ten at the earliest."""
@@ -238,15 +237,15 @@ def main() -> None:
         print(json.dumps(told["counts"]))
         return
     cards = [int(card) for card in options.cards.split(",")]
-    if options.number is not None:
-        work(options, options.number, cards)
-        return
-    started = [sys.executable, "-m", f"benchmarks.{NAME}", *sys.argv[1:], "--sitting", options.sitting]
     with tempfile.TemporaryDirectory() as claims:
-        started += ["--until", str(options.until), "--claims", str(options.claims or claims)]
-        lanes = [subprocess.Popen([*started, "--number", str(number)]) for number in range(len(cards))]
-        ended = [lane.wait() for lane in lanes]
-    sys.exit(max(ended))
+        options.claims = options.claims or Path(claims)
+        fork = get_context("fork")  # What is imported is not imported again.
+        lanes = [fork.Process(target=work, args=(options, number, cards)) for number in range(len(cards))]
+        for lane in lanes:
+            lane.start()
+        for lane in lanes:
+            lane.join()
+    sys.exit(any(lane.exitcode for lane in lanes))
 
 
 def _options() -> argparse.Namespace:
@@ -283,11 +282,8 @@ def _options() -> argparse.Namespace:
     options.add_argument(
         "--claims", type=Path, help="a new folder that several such commands share, so that none repeats a problem"
     )
-    options.add_argument("--sitting", default=f"{int(time.time())}-{os.getpid()}", help=argparse.SUPPRESS)
-    options.add_argument("--until", type=float, help=argparse.SUPPRESS)
-    options.add_argument("--number", type=int, help=argparse.SUPPRESS)
     chosen = options.parse_args()
-    chosen.until = chosen.until or time.monotonic() + 60 * chosen.minutes
+    chosen.sitting, chosen.until = f"{int(time.time())}-{os.getpid()}", time.monotonic() + 60 * chosen.minutes
     return chosen
 
 
