@@ -6,16 +6,17 @@
 
 The kernel is the first seed, or that of the row in `--kernels`. Each row is written as soon as it is measured; a run
 with the same file goes on with the rows that it lacks, and begins none for which `--row-s` are not left. Helion reads
-its own variables for effort and budget.
+its own variables: HELION_AUTOTUNE_EFFORT, `quick` if it is not set, and HELION_AUTOTUNE_BUDGET_SECONDS. Rows tell both;
+one row may stand in the file once per effort and budget.
 """
 
 import argparse
 import asyncio
 import json
-import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from benchmarks.suites import SuiteEntry
 from service.evaluation.executor_client import LocalExecutor
 from workers.assembler import assemble
 from workers.baselines import BaselineProcess, BaselinesFailed, measure_baselines
-from workers.baselines.client import library_versions
+from workers.baselines.client import EFFORT, TUNING_S, library_versions
 from workers.protocol import Bundle, Device, Operator, Shape, TraceJob, TraceReport
 
 ROWS = {
@@ -47,6 +48,11 @@ ROWS = {
 }
 """Rows by a short name; those of attention are the anchor suite's and the catalogue's."""
 
+HELION = "helion"
+"""Name of Helion's baseline, and of the field of a row that tells how it was tuned."""
+UNCACHED = {"HELION_SKIP_CACHE": "1"}
+"""Variables of the process of baselines. Helion stores a shape's choice on the host, under a key without effort and
+budget: a run after another one would find the first one's choice, and tune nothing."""
 
 Kernel = tuple[str, Mapping[str, object]]
 """Source of a kernel, and the configuration that was chosen for it."""
@@ -103,7 +109,12 @@ async def measured(
     }
     row |= {"pacer_us": baseline.pacer_us, "fastest": next(iter(figures), None), "figures": figures}
     row |= {"skipped": baseline.skipped, "ready_s": baseline.spent_s, "copy_us": baseline.copy_us}
-    return row | {"wall_s": round(time.monotonic() - begun, 1)}
+    return row | {"wall_s": round(time.monotonic() - begun, 1), "date": datetime.now(UTC).date().isoformat()}
+
+
+def tuning(baselines: Sequence[str]) -> dict[str, Any]:
+    """Return the part of a row that tells effort and budget in seconds of Helion; empty if it is no baseline."""
+    return {HELION: {"effort": EFFORT, "budget_s": int(TUNING_S)}} if HELION in baselines else {}
 
 
 async def run(asked: argparse.Namespace) -> None:
@@ -112,9 +123,9 @@ async def run(asked: argparse.Namespace) -> None:
     path, kernels = asked.out / f"{asked.name}.json", known_kernels(asked.kernels)
     rows: list[dict[str, Any]] = json.loads(path.read_text())["rows"] if path.exists() else []
     rows = [row for row in rows if row.get("figures")]
-    known = {row["row"] for row in rows}
-    tuning = {name: value for name, value in os.environ.items() if name.startswith("HELION_")}
-    with closing(BaselineProcess(asked.card)) as process:
+    tuned = tuning(asked.baselines)
+    known = {row["row"] for row in rows if row.get(HELION) == tuned.get(HELION)}
+    with closing(BaselineProcess(asked.card, UNCACHED)) as process:
         async with LocalExecutor("trace") as tracer:
             for name in asked.rows or ROWS:
                 entry = ROWS[name]
@@ -123,9 +134,10 @@ async def run(asked: argparse.Namespace) -> None:
                 if until - time.monotonic() < asked.row_s:
                     print(f"{entry.key}: no time is left for it", flush=True)
                     break
-                rows.append(await measured(entry, asked.baselines, device, tracer, process, kernels.get(entry.key)))
+                row = await measured(entry, asked.baselines, device, tracer, process, kernels.get(entry.key))
+                rows.append(row | tuned)
                 print(rows[-1], flush=True)
-                write(asked.name, rows, asked.out, device=device.name, libraries=library_versions(), helion=tuning)
+                write(asked.name, rows, asked.out, device=device.name, libraries=library_versions())
 
 
 def main() -> None:

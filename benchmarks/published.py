@@ -3,6 +3,7 @@
 python -m benchmarks.published FOLDER                  # every folder of FOLDER, as `published_folders` builds them
 python -m benchmarks.published FOLDER --only 003,017   # these alone; rows of others are kept
 python -m benchmarks.published FOLDER --device h100 --processes 16    # on this machine's card; adds rows of it
+python -m benchmarks.published FOLDER --device h100 --first 120 --patience-s 240    # a slow one is no tail of the run
 python -m benchmarks.published --join FILE             # takes the rows that another machine wrote with `--out FILE`
 
 Each folder holds `kernel.json` (repository, commit, path, main file, edited lines), `candidate` (the fetched file with
@@ -18,12 +19,14 @@ import multiprocessing
 import secrets
 import subprocess
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
+from queue import PriorityQueue
 from typing import Any
 
 from benchmarks.record import RESULTS, machine, versions, write
@@ -54,7 +57,7 @@ HARNESS_S = 300
 """Seconds for a kernel in Triton's interpreter, which runs programs one after the other."""
 MADE = ("machine", "versions", "date")
 PATIENCE_S = 120.0
-"""Seconds for a kernel on a card; it is timed briefly, since rows have no times."""
+"""Seconds for a kernel on a card, by default; it is timed briefly, since rows have no times of kernels."""
 TOLD = 400
 """Longest part of a reason in a row."""
 
@@ -245,22 +248,40 @@ def summaries(rows: list[Row]) -> Row:
     return {name: summary(rows, name) for name in dict.fromkeys(row["device"] for row in rows)}
 
 
-def measure_all(folders: list[Path], table: PublishedTable, pool: ProcessPoolExecutor, benches: int) -> None:
-    """Trace every kernel, and measure each as soon as it is traced, by several executors that share the card."""
+def measure_all(
+    folders: list[Path], table: PublishedTable, pool: ProcessPoolExecutor, benches: int, patience_s: float = PATIENCE_S
+) -> None:
+    """Trace every kernel, and measure each that is traced, the first of `folders` first.
+
+    Args:
+        folders: The kernels, in the order of their turns.
+        table: Takes the rows; `judged_s` of a row is the seconds until its verdict on the card.
+        pool: Traces kernels.
+        benches: Number of executors that share the card.
+        patience_s: Seconds for one job on the card.
+    """
     command = measuring(table.device, CardShare(0, benches))
-    with closing(Team(command, PATIENCE_S)) as team, ThreadPoolExecutor(benches) as threads:
+    traced: PriorityQueue[tuple[int, Row, tuple[MeasureJob, ...]]] = PriorityQueue()
+    with closing(Team(command, patience_s)) as team, ThreadPoolExecutor(benches) as threads:
 
-        def measure(folder: Path, row: Row, jobs: tuple[MeasureJob, ...]) -> None:
-            table.put(folder, row | tellable(judged(jobs, team.ask), folder))
+        def measure() -> None:
+            turn, row, jobs = traced.get_nowait()
+            begun = time.monotonic()
+            told = judged(jobs, team.ask)
+            spent = {"judged_s": round(time.monotonic() - begun, 1)}
+            table.put(folders[turn], row | tellable(told, folders[turn]) | spent)
 
-        traced = {pool.submit(row_of, each, table.device, table.known(each), False): each for each in folders}
+        turns = {
+            pool.submit(row_of, each, table.device, table.known(each), False): turn for turn, each in enumerate(folders)
+        }
         measured = []
-        for future in as_completed(traced):
+        for future in as_completed(turns):
             row, jobs = future.result()
             if jobs:
-                measured.append(threads.submit(measure, traced[future], row, jobs))
+                traced.put((turns[future], row, jobs))
+                measured.append(threads.submit(measure))
             else:
-                table.put(traced[future], row)
+                table.put(folders[turns[future]], row)
         for each in measured:
             each.result()
 
@@ -273,29 +294,43 @@ def run_harness(folders: list[Path], table: PublishedTable, pool: ProcessPoolExe
         table.put(folder, table.known(folder) | future.result())
 
 
+def numbers(text: str) -> tuple[str, ...]:
+    """Return the numbers of folders in an option."""
+    return tuple(filter(None, text.split(",")))
+
+
+def chosen(folder: Path, only: tuple[str, ...], first: tuple[str, ...]) -> list[Path]:
+    """Return the folders of kernels by number, all if `only` is empty, those of `first` before the others."""
+    found = {path: path.name.partition("_")[0] for path in sorted(folder.iterdir())}
+    wanted = [path for path, number in found.items() if not only or number in only]
+    return sorted(wanted, key=lambda path: found[path] not in first)
+
+
 def main() -> None:
     """Make the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--join", type=Path, help="a file of rows of another machine, instead of a folder")
-    parser.add_argument("--only", default="", help="numbers of folders, separated by commas")
+    parser.add_argument("--only", type=numbers, default=(), help="numbers of folders, separated by commas")
+    parser.add_argument("--first", type=numbers, default=(), help="numbers of folders whose turn is before the others'")
     parser.add_argument("--harness", action="store_true", help="run the harness again, too")
     parser.add_argument("--device", type=Device.parse, default=Device.parse("model:sm_90"))
     parser.add_argument("--processes", type=int, default=1, help="kernels at once; each takes a core")
     parser.add_argument("--benches", type=int, default=3, help="executors that share the card")
+    parser.add_argument("--patience-s", type=float, default=PATIENCE_S, help="seconds for a kernel on a card")
     parser.add_argument("--out", type=Path, default=RESULTS / "published.json")
     options = parser.parse_args()
-    device, only = options.device, set(filter(None, options.only.split(",")))
+    device = options.device
     table = PublishedTable(options.out, device)
     if options.join:
         return table.join(options.join)
     if options.folder is None:
         parser.error("a folder of kernels, or --join, is needed")
-    folders = [path for path in sorted(options.folder.iterdir()) if not only or path.name.partition("_")[0] in only]
+    folders = chosen(options.folder, options.only, options.first)
     spawned = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(options.processes, spawned, trace_job.warm) as pool:
         if device.measures:
-            measure_all(folders, table, pool, options.benches)
+            measure_all(folders, table, pool, options.benches, options.patience_s)
             run_harness([each for each in folders if options.harness or lacks_harness(table.known(each))], table, pool)
         else:
             rows = {pool.submit(row_of, each, device, table.known(each), options.harness): each for each in folders}

@@ -1,10 +1,17 @@
 """The table of published kernels: rows are kept as they become known, beside those of other devices."""
 
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from queue import PriorityQueue
+from typing import Any
 
-from benchmarks.published import PublishedTable, lacks_harness, row_of
-from workers.protocol import Device
+import pytest
+
+from benchmarks import published
+from benchmarks.published import PublishedTable, chosen, lacks_harness, measure_all, row_of
+from workers.protocol import Answer, Device, ExecutorFailure
 
 ABOUT = {"repository": "someone/kernels", "commit": "0" * 40, "operator": "softmax"}
 MODEL, CARD = Device.parse("model:sm_90"), Device.parse("h200")
@@ -81,3 +88,57 @@ def test_a_kernel_that_was_not_tried_has_a_row_with_the_reason(tmp_path: Path) -
     assert not lacks_harness(found)
     assert lacks_harness(row("002_other", CARD, "correct", None))
     assert not lacks_harness(row("002_other", CARD, "correct", False))
+
+
+def test_folders_of_first_have_their_turn_before_the_others(tmp_path: Path) -> None:
+    names = ["001_one", "002_other", "003_slow"]
+    for name in names:
+        folder_of(tmp_path, name)
+    assert [path.name for path in chosen(tmp_path, (), ())] == names
+    assert [path.name for path in chosen(tmp_path, (), ("003",))] == ["003_slow", "001_one", "002_other"]
+    assert [path.name for path in chosen(tmp_path, ("003", "001"), ("002", "003"))] == ["003_slow", "001_one"]
+
+
+def test_the_first_kernel_is_measured_before_those_that_were_traced_earlier(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow, *others = (folder_of(tmp_path, name) for name in ("003_slow", "001_one", "002_other"))
+    all_wait, one_runs, measured, patience = threading.Event(), threading.Event(), list[str](), list[float]()
+
+    class Traced(PriorityQueue[Any]):
+        """A queue that tells when the slow kernel is in it."""
+
+        def put(self, item: Any, *_: Any) -> None:
+            super().put(item)
+            if item[0] == 0:
+                all_wait.set()
+
+    class Team:
+        """An executor that begins its second job once all are traced."""
+
+        def __init__(self, command: object, patience_s: float) -> None:
+            patience.append(patience_s)
+
+        def ask(self, job: Any) -> Answer:
+            measured.append(job)
+            one_runs.set()
+            assert all_wait.wait(60)
+            return ExecutorFailure(error="no card", transient=True)
+
+        def close(self) -> None:
+            """Do nothing."""
+
+    def row_of(folder: Path, *_: object) -> tuple[dict[str, object], tuple[Any, ...]]:
+        assert folder != slow or one_runs.wait(60)
+        return row(folder.name, CARD, "", None), (folder.name,)
+
+    monkeypatch.setattr(published, "row_of", row_of)
+    monkeypatch.setattr(published, "PriorityQueue", Traced)
+    monkeypatch.setattr(published, "Team", Team)
+    table: Any = PublishedTable(tmp_path / "published.json", CARD)
+    with ThreadPoolExecutor(3) as pool:
+        measure_all([slow, *others], table, pool, 1, 7.0)  # type: ignore[arg-type]
+    assert patience == [7.0] and len(measured) == 6, "a job that the machine failed is asked twice"
+    assert measured[2:4] == ["003_slow", "003_slow"]
+    told = json.loads((tmp_path / "published.json").read_text())["rows"]
+    assert {each["outcome"] for each in told} == {"not judged"} and all(each["judged_s"] >= 0 for each in told)

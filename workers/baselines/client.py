@@ -35,6 +35,9 @@ opening the card takes 6 s on a warm H200 host."""
 TUNING_S = float(os.environ.get("HELION_AUTOTUNE_BUDGET_SECONDS") or 60)
 """Seconds that Helion tunes a shape for. It compiles for most of them, on all cores. A search never inherits the
 variable, which is Helion's own."""
+EFFORT = os.environ.get("HELION_AUTOTUNE_EFFORT") or "quick"
+"""Effort of its tuner. The quick one refines its best configurations within a minute; the full one, its default, still
+draws random ones then. Both keep to the seconds, but for compilations that have begun."""
 SHAPE_S = 360.0 + TUNING_S
 """Seconds for one shape: no more than three contenders use up the time that each is given to get ready."""
 REQUESTS_KEPT = 64

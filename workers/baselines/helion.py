@@ -3,7 +3,6 @@
 The package is optional. Its wheel has no examples, so the kernels are ours: `workers.baselines.helion_kernels`.
 """
 
-import os
 from collections.abc import Mapping
 from contextlib import nullcontext
 from importlib import import_module
@@ -12,7 +11,7 @@ from typing import Any
 
 import torch
 
-from workers.baselines.client import TUNING_S
+from workers.baselines.client import EFFORT, TUNING_S
 from workers.baselines.module import Function, Tensors
 from workers.baselines.native import Signature, signature_of
 from workers.gpu_lock import GpuLock
@@ -21,9 +20,6 @@ from workers.protocol import Operator
 HELION = "helion"
 """Name of the baseline, and of the package."""
 KERNELS = "workers.baselines.helion_kernels"
-EFFORT = os.environ.get("HELION_AUTOTUNE_EFFORT") or "quick"
-"""Effort of its tuner. The quick one refines its best configurations within a minute; the full one, its default, still
-draws random ones then."""
 SETTINGS: dict[str, Any] = {
     "static_shapes": True,
     "autotune_effort": EFFORT,
