@@ -13,7 +13,7 @@ from workers.assembler import MachineCode
 from workers.commands import PairSide
 from workers.devices.card_processes import CardFailed, CardProcesses
 from workers.devices.ending import JudgementEnded
-from workers.devices.paired_timing import CallTime, PairedTimer, PairedTimes
+from workers.devices.paired_timing import REST_S, CallTime, PairedTimer, PairedTimes
 from workers.devices.trial import VariantTrial
 from workers.protocol import Allocate, Bundle, Graph, Launch, Operator, Plan
 
@@ -63,26 +63,21 @@ class TimingControls:
             `idle`, which is 1.0 for a refusal.
 
         Raises:
-            CardFailed: If one has another result than it must have.
+            JudgementEnded: If the pacer is refused: once, or done twice.
+            CardFailed: If a control has another result than it must have.
         """
         plan = self.pacer.benchmarks[0]
-        timing = self._accepted(plan, EQUAL_PAIRS)
+        timing = self._time(plan, EQUAL_PAIRS)
         found = {"equal": exp(timing.slowdown.mean), "host": timing.host_factor}
         if abs(found["equal"] - 1) > EQUAL_WITHIN:
             raise CardFailed(f"a control failed: a plan takes {found['equal']:.3f} times as long as itself")
         if found["host"] > HOST_FACTOR:
             raise CardFailed(f"a control failed: by the host's clock a round takes {found['host']:.2f} times as long")
         if not any(item.mutable for item in self.operator.inputs):
-            found["twice"] = exp(self._accepted(repeated(plan), PAIRS).slowdown.mean)
+            found["twice"] = exp(self._time(repeated(plan), PAIRS).slowdown.mean)
             if not TWICE[0] < found["twice"] < TWICE[1]:
                 raise CardFailed(f"a control failed: done twice, a plan takes {found['twice']:.3f} times as long")
         return found | {"idle": self._refusal(without_last_launch(plan))}
-
-    def _accepted(self, plan: Plan, pairs: int) -> PairedTimes:
-        try:
-            return self._time(plan, pairs)
-        except JudgementEnded as ended:
-            raise CardFailed(f"a control failed: a correct plan is refused, {ended}") from ended
 
     def _refusal(self, plan: Plan) -> float:
         try:
@@ -92,11 +87,11 @@ class TimingControls:
         raise CardFailed("a control failed: a plan that leaves out its last launch was not refused")
 
     def _time(self, plan: Plan, pairs: int) -> PairedTimes:
-        """Time a plan beside the pacer."""
+        """Time a plan beside the pacer; the card rests, so that both sides of a pair find it in one state."""
         pacer = self.pacer.restricted([self.pacer.benchmarks[0]])
         bundles = {PairSide.CANDIDATE: pacer.model_copy(update={"plans": (plan,)}), PairSide.PACER: pacer}
         trial = VariantTrial(self.processes, self.operator, self.graphs, bundles, self.codes)
-        return PairedTimer(trial, dict.fromkeys(PairSide, 0), self.call_time).time(pairs)
+        return PairedTimer(trial, dict.fromkeys(PairSide, 0), self.call_time, rest_s=REST_S).time(pairs)
 
 
 @dataclass

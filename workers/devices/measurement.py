@@ -129,12 +129,10 @@ class Measurement:
             # The compilers of the baselines start now, on cores of their own. The oracle drops its answers for their
             # sake, so they start before the controls, whose answers the timings need too.
             self.setting.baselines(self.operator, self.graphs, pacer, False)
-        if self.controls is None:
-            with timed(self.stages_s, "controls"):
-                self.controls = self._control(pacer)
+        refusal = self._control(pacer) if self.controls is None else None
         with timed(self.stages_s, "assemble"):  # Its kernels for other shapes were assembled beside the controls.
             readings = self._assembled(self.bundle)
-        timings = self._timings(pacer, pairs)
+        timings = self._timings(pacer, pairs, refusal)
         with timed(self.stages_s, "baselines"):
             baselines = self.setting.baselines(self.operator, self.graphs, pacer, self.waits) if self.related else {}
         shapes = tuple(_shape(timing, baselines.get(timing.shape), readings[timing.shape]) for timing in timings)
@@ -165,10 +163,13 @@ class Measurement:
         except JudgementEnded as ended:
             raise CardFailed(f"a kernel to compare with cannot be assembled here: {ended}") from ended
 
-    def _timings(self, against: Bundle, pairs: int, *, head_to_head: bool = False) -> list[PairedTimes]:
+    def _timings(
+        self, against: Bundle, pairs: int, refusal: JudgementEnded | None = None, *, head_to_head: bool = False
+    ) -> list[PairedTimes]:
         """Check the candidate and time it against another bundle, at every benchmark shape.
 
-        Against the incumbent, `head_to_head`, it is already checked, and knowing the faster one is enough.
+        After a refusal by the controls it is only checked, since checks say better why. Against the incumbent,
+        `head_to_head`, it is already checked, and knowing the faster one is enough.
         """
         with timed(self.stages_s, "load"):
             bundles = {PairSide.CANDIDATE: self.bundle, PairSide.PACER: against}
@@ -178,6 +179,8 @@ class Measurement:
             if not head_to_head:
                 with timed(self.stages_s, "check"):
                     trial.check(self.scrutiny)
+            if refusal is not None:
+                raise refusal
             with timed(self.stages_s, "time"):
                 time_shape = partial(self._time, trial, against.identity, pairs=pairs, head_to_head=head_to_head)
                 timings = [time_shape(index, plan) for index, plan in benchmarks(self.bundle)]
@@ -186,9 +189,23 @@ class Measurement:
         finally:
             self.checks = trial.checks or self.checks
 
-    def _control(self, pacer: Bundle) -> dict[str, float]:
+    def _control(self, pacer: Bundle) -> JudgementEnded | None:
+        """Run the controls. Returns their refusal of a candidate that paces itself: the card is not at fault.
+
+        Raises:
+            CardFailed: If a control has another result than it must have, or refuses a pacer that was judged before.
+        """
         call_time = self.setting.call_times[pacer.identity, pacer.benchmarks[0].shape.key]
-        return TimingControls(self.setting.processes, self.operator, self.graphs, pacer, self._codes, call_time).run()
+        processes = self.setting.processes
+        try:
+            with timed(self.stages_s, "controls"):
+                controls = TimingControls(processes, self.operator, self.graphs, pacer, self._codes, call_time)
+                self.controls = controls.run()
+        except JudgementEnded as ended:
+            if self.pacer is not None:
+                raise CardFailed(f"a control failed: a correct plan is refused, {ended}") from ended
+            return ended
+        return None
 
     def _time(
         self, trial: VariantTrial, pacer: str, index: int, plan: Plan, *, pairs: int, head_to_head: bool

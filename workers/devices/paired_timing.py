@@ -63,6 +63,9 @@ MAX_UNSTEADY = 64
 """Maximum number of uncounted pairs of a timing; a clock that moves more often tells nothing about either side."""
 FLOOR_SHARE = 0.95
 """Minimum share of the floor for a credible time (evaluation protocol 3.3, step 7)."""
+LONG_US, LONG_SHARE = 1000.0, 4
+"""Microseconds of a call that is long, and how many times fewer pairs it takes, each round after a rest: its samples
+are ten times as long as `SAMPLE_US`, and the inspection of all its outputs took 5 to 15 s for 16 pairs."""
 HOPELESS = 1.5
 """Slowdown against the pacer beyond which a candidate is not measured further."""
 CLOCKS_WITHIN, CLOCKS_US = 0.01, 20.0
@@ -148,6 +151,11 @@ class CallTime:
 
     single_us: float | None = None
 
+    @property
+    def is_long(self) -> bool:
+        """True if few pairs tell enough."""
+        return self.single_us is not None and self.single_us >= LONG_US
+
 
 class PairedTimer:
     """Timer of one shape's two plans.
@@ -157,7 +165,7 @@ class PairedTimer:
         plans: Position of the shape's plan in each side's bundle.
         call_time: Call time of the pacer, measured first if unknown.
         untrusted: True if the pacer is a candidate too, such as the holder of a cell.
-        rest_s: Seconds without work on the card before each round.
+        rest_s: Seconds without work on the card before each round; of a long call it rests anyway.
     """
 
     def __init__(
@@ -170,7 +178,7 @@ class PairedTimer:
         rest_s: float = 0.0,
     ) -> None:
         self._call_time = call_time
-        self._time_round = TimeRound(rest_s=rest_s)
+        self._rest_s = rest_s
         self._untrusted_sides = tuple(PairSide) if untrusted else (PairSide.CANDIDATE,)
         self._trial = trial
         self._plans = plans
@@ -180,13 +188,15 @@ class PairedTimer:
         self._room = {side: slot_bytes(trial.bundles[side], self._plan(side), SMALL_ZONE_BYTES) for side in PairSide}
 
     def time(self, pairs: int, suffices: Callable[[PairedTimes], bool] = PairedTimes.is_hopeless) -> PairedTimes:
-        """Time until there are `pairs` pairs, or the result of a look suffices.
+        """Time until there are `pairs` pairs, a quarter of them if a call is long, or the result of a look suffices.
 
         Raises:
             JudgementEnded: If a timed output is wrong, or the candidate fails otherwise.
             CardFailed: If clocks disagree, or the card's clock does not settle.
         """
         calls = self._calls()
+        if self._call_time.is_long:
+            pairs, self._rest_s = max(STAGES[0], pairs // LONG_SHARE), REST_S
         most = self._pairs_that_fit(PAIRS_PER_ROUND, calls)
         slots = self._lay_out(most, calls)
         shape = self._plan(PairSide.CANDIDATE).shape.key
@@ -253,7 +263,7 @@ class PairedTimer:
             plans=self._plans, slots=used, samples=samples, seed=self._seed, untrusted_sides=self._untrusted_sides
         )
         self._trial.processes.replay(PrepareRound(round=order), ROUND_S, Stage.TIME)
-        reply = self._trial.processes.replay(self._time_round, ROUND_S, Stage.TIME)
+        reply = self._trial.processes.replay(TimeRound(rest_s=self._rest_s), ROUND_S, Stage.TIME)
         if not isinstance(reply, TimedRound) or counts_of(reply) != {len(samples)}:
             raise Transient("the figures of the runner do not match the round")
         plans = {side: self._plan(side) for side in PairSide}
@@ -281,7 +291,10 @@ class PairedTimer:
         cases = order.cases(PairSide.PACER)
         plans = {self._plans[PairSide.PACER]: self._plan(PairSide.PACER)}
         self._trial.execute(ExecuteRuns(side=PairSide.PACER, cases=cases, zones=order.seed), ROUND_S, Stage.TIME)
+        is_own = self._plan(PairSide.PACER) == self._plan(PairSide.CANDIDATE)
         for alone in self._trial.looks(ExamineRuns(plans=plans, cases=cases, zones=order.seed)):
+            if alone.outcome is not None and is_own:
+                raise JudgementEnded(Stage.TIME, alone.outcome, alone.reason)
             if alone.outcome is not None:
                 raise CardFailed(f"the pacer is wrong on its own: {alone.reason}")
         reason = f"it writes to memory that is not its own: a kernel beside it gives wrong results, {wrong}"

@@ -7,15 +7,16 @@ import pytest
 
 from tests.workers.checks import cases
 from tests.workers.devices.kernels import PLAIN, job_for
-from tests.workers.devices.raced import OPERATOR, QUICK_US, SHAPE, Machine, codes_of, raced
+from tests.workers.devices.raced import OPERATOR, QUICK_US, SHAPE, Machine, codes_of, memory_at, raced
 from tests.workers.paper_driver import Launched, Paper
 from tests.workers.runner.plans import hold
 from workers.commands import PairSide
 from workers.device_kernels import DeviceKernels
 from workers.devices.card_processes import CardFailed
 from workers.devices.controls import JOBS_PER_BATCH, ControlBatches, TimingControls, repeated, without_last_launch
+from workers.devices.ending import JudgementEnded
 from workers.devices.paired_timing import CallTime
-from workers.protocol import Allocate, Launch, Plan
+from workers.protocol import Allocate, Launch, Outcome, Plan
 
 
 def test_controls_are_tried_again_after_so_many_measurements_or_so_much_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,6 +97,17 @@ class Slow(Timely):
         return super().host_us() / 3
 
 
+class Spoiled(Timely):
+    """From some time on, all results are zeros."""
+
+    since_check = False
+
+    def compute(self, place: tuple[int, ...], us: float = QUICK_US) -> None:
+        super().compute(place, us)
+        if self.since_check:
+            memory_at(place[1])[:] = 0
+
+
 def controls_of(
     make: Callable[[Paper, DeviceKernels], Machine] = Timely, change: Callable[[Plan], Plan] = lambda plan: plan
 ) -> dict[str, float]:
@@ -123,6 +135,16 @@ def test_a_control_that_comes_out_otherwise_is_a_failure_of_the_card(make: type[
 def test_a_plan_that_does_without_its_last_launch_is_not_believed() -> None:
     with pytest.raises(CardFailed, match="leaves out its last launch was not refused"):
         controls_of(change=repeated)
+
+
+def test_a_pacer_that_is_refused_is_no_failure_of_the_card() -> None:
+    with raced(Spoiled) as (trial, machine):
+        machine.since_check = True
+        pacer, graphs = trial.bundles[PairSide.PACER], (cases.graph_of(OPERATOR, SHAPE),)
+        controls = TimingControls(trial.processes, OPERATOR, graphs, pacer, codes_of(pacer), CallTime(QUICK_US))
+        with pytest.raises(JudgementEnded) as caught:
+            controls.run()
+    assert caught.value.found["outcome"] is Outcome.WRONG_RESULT
 
 
 def test_equal_plans_that_differ_are_a_failure_of_the_card(monkeypatch: pytest.MonkeyPatch) -> None:

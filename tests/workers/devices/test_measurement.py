@@ -6,11 +6,15 @@ import pytest
 from tests.workers.checks import cases
 from tests.workers.devices import desk, raced
 from tests.workers.devices.kernels import PLAIN, job_for
+from tests.workers.devices.test_controls import Spoiled
 from workers.baselines import Baseline, BaselineFigure
 from workers.commands import PairSide, TimeRound
 from workers.devices.assembling import Assemblers
+from workers.devices.card_processes import CardFailed
+from workers.devices.ending import JudgementEnded
 from workers.devices.measurement import Measurement, MeasurementContext, _samples, inverse, speedups_of
 from workers.devices.paired_timing import REST_S, PairedTimes
+from workers.protocol import Outcome, Stage
 from workers.targets import TARGETS
 from workers.timing import Estimate
 
@@ -89,6 +93,27 @@ def test_baselines_begin_before_answers_are_computed_that_the_oracle_would_drop_
             Measurement(job.operator, job.graphs, job.bundle, None, setting).run(4)
     finally:
         assemblers.close()
+
+
+@pytest.mark.parametrize(("paces_itself", "why"), [(True, ""), (False, "a correct plan is refused")])
+def test_controls_that_refuse_a_pacer_accuse_the_card_only_if_it_was_judged_before(paces_itself, why):
+    with raced.raced(Spoiled) as (trial, machine):
+        machine.since_check = True
+        bundle, graph = trial.bundles[PairSide.PACER], cases.graph_of(raced.OPERATOR, raced.SHAPE)
+        bundle = bundle.model_copy(update={"cubins": dict.fromkeys(bundle.kernels, "0" * 64)})
+        setting = MeasurementContext(trial.processes, None, TARGETS["sm_90"], None)
+        pacer = None if paces_itself else bundle
+        measurement = Measurement(raced.OPERATOR, (graph,), bundle, pacer, setting)
+        measurement._codes.update(raced.codes_of(bundle))
+        if why:
+            with pytest.raises(CardFailed, match=why):
+                measurement._control(bundle)
+            return
+        refusal = measurement._control(bundle)
+        assert refusal.found["outcome"] is Outcome.WRONG_RESULT and measurement.controls is None
+        with pytest.raises(JudgementEnded) as caught:
+            measurement._timings(bundle, 4, refusal)
+    assert caught.value.found["stage"] is Stage.CHECK and measurement.checks
 
 
 @pytest.mark.parametrize(("fresh", "rest_s"), [(True, REST_S), (False, 0.0)])

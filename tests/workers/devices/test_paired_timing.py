@@ -23,9 +23,11 @@ from workers.devices.ending import JudgementEnded
 from workers.devices.measurement import inverse
 from workers.devices.paired_timing import (
     HOPELESS,
+    LONG_US,
     LOOK_CONFIDENCE,
     MAX_CALLS,
     PACER_STREAMS,
+    REST_S,
     STAGES,
     CallTime,
     PairedTimer,
@@ -222,6 +224,15 @@ class Unhurried(PairedTimer):
     def _round(self, pairs: int, calls: int, slots: Mapping[PairSide, tuple[RunSlot, ...]]) -> list[SamplePair]:
         assert all(len(places) >= pairs * calls for places in slots.values())
         return [SamplePair(250.0, 250.0, 1980.0, 1980.0)] * pairs
+
+
+def test_a_long_call_takes_a_quarter_of_the_pairs_and_the_card_rests() -> None:
+    with opened_desk() as processes:
+        timers = [
+            Unhurried(trial_at(processes), dict.fromkeys(PairSide, 0), CallTime(us)) for us in (LONG_US - 1, LONG_US)
+        ]
+        assert [len(timer.time(pairs).pacer_us) for timer in timers for pairs in (4, 16, 256)] == [4, 16, 256, 4, 4, 64]
+        assert [timer._rest_s for timer in timers] == [0.0, REST_S]
 
 
 class Restless(Unhurried):
