@@ -3,14 +3,13 @@
 import argparse
 import json
 import os
-import sys
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks.record import machine, versions
+from benchmarks.record import command_line, machine, versions
 from tests.gpu.judging import cards
 from workers.protocol import Device
 
@@ -34,7 +33,7 @@ class FigureRows:
             "machine": {**machine(), "gpu": None if card is None else card.name},
             "versions": {**versions(), **driver},
             "date": datetime.now(UTC).date().isoformat(),
-            "command": " ".join(["python -m", f"benchmarks.{Path(sys.argv[0]).stem}", *sys.argv[1:]]),
+            "command": command_line(),
         }
         folder.mkdir(parents=True, exist_ok=True)
 

@@ -42,10 +42,15 @@ def versions() -> dict[str, str]:
     return found
 
 
-def _told(arguments: Sequence[str]) -> list[str]:
-    """Return arguments without the folder of the results, which is the machine's own."""
-    before = ("", *arguments)
-    return [each for last, each in zip(before, arguments, strict=False) if "--out" not in (last, each)]
+OWN_FOLDERS = {"--out", "--state"}
+"""Options whose values are folders of the machine that ran a benchmark."""
+
+
+def command_line() -> str:
+    """Return this process's command, without folders of this machine."""
+    arguments = sys.argv[1:]
+    told = (each for last, each in zip(["", *arguments], arguments, strict=False) if not OWN_FOLDERS & {last, each})
+    return " ".join(["python -m benchmarks." + Path(sys.argv[0]).stem, *told])
 
 
 def write(name: str, rows: Sequence[Mapping[str, Any]], folder: Path = RESULTS, **more: Any) -> Path:
@@ -54,7 +59,7 @@ def write(name: str, rows: Sequence[Mapping[str, Any]], folder: Path = RESULTS, 
         "machine": machine(),
         "versions": versions(),
         "date": datetime.now(UTC).date().isoformat(),
-        "command": " ".join(["python -m benchmarks." + Path(sys.argv[0]).stem, *_told(sys.argv[1:])]),
+        "command": command_line(),
         **more,
         "rows": list(rows),
     }

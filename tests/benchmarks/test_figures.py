@@ -1,8 +1,12 @@
-"""Names of cards, for processes that see one card alone."""
+"""Names of cards, for processes that see one card alone; files of rows."""
+
+import json
+import sys
+from pathlib import Path
 
 import pytest
 
-from benchmarks.figures import visible_card
+from benchmarks.figures import FigureRows, visible_card
 
 
 @pytest.mark.parametrize(
@@ -13,3 +17,13 @@ def test_a_card_is_named_as_the_host_names_it(monkeypatch: pytest.MonkeyPatch, s
     if seen is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", seen)
     assert visible_card(number) == name
+
+
+def test_rows_tell_their_command_without_a_folder_of_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["benchmarks/finalists.py", "--out", str(tmp_path), "--only", "gluon"])
+    FigureRows(tmp_path, "finalists").add({"kernel": "one"}, "one")
+    document = json.loads((tmp_path / "finalists.json").read_text())
+    assert document["command"] == "python -m benchmarks.finalists --only gluon"
+    assert document["rows"] == [{"kernel": "one"}]
