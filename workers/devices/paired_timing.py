@@ -23,7 +23,7 @@ from workers.devices.card_processes import CardFailed
 from workers.devices.ending import JudgementEnded
 from workers.devices.trial import VariantTrial
 from workers.errors import Transient
-from workers.memory_layout import SMALL_ZONE_BYTES, slot_bytes
+from workers.memory_layout import SMALL_ZONE_BYTES, pieces_of, slot_bytes
 from workers.protocol import PRACTICAL_MARGIN, Outcome, Plan, Stage
 from workers.timing import CONFIDENCE, Estimate, estimate
 
@@ -195,9 +195,10 @@ class PairedTimer:
             CardFailed: If clocks disagree, or the card's clock does not settle.
         """
         calls = self._calls()
-        if self._call_time.is_long:
+        is_long = self._call_time.is_long
+        if is_long:
             pairs, self._rest_s = max(STAGES[0], pairs // LONG_SHARE), REST_S
-        most = self._pairs_that_fit(PAIRS_PER_ROUND, calls)
+        most = self._pairs_that_fit(WARM_PAIRS if is_long else PAIRS_PER_ROUND, calls)
         slots = self._lay_out(most, calls)
         shape = self._plan(PairSide.CANDIDATE).shape.key
         steady: list[SamplePair] = []
@@ -205,6 +206,7 @@ class PairedTimer:
         for stage in (*(stage for stage in STAGES if stage < pairs), pairs):
             while (missing := stage + WARM_PAIRS - len(steady)) > 0:
                 found = self._round(min(most, missing), calls, slots)
+                slots = self._exchanged(slots) if is_long else slots
                 steady += [pair for pair in found if pair.is_steady]
                 unsteady += sum(not pair.is_steady for pair in found)
                 if unsteady > MAX_UNSTEADY:
@@ -254,6 +256,11 @@ class PairedTimer:
             end = placed[-1].end
         self._trial.take(first, end, Stage.TIME)
         return slots
+
+    def _exchanged(self, slots: dict[PairSide, tuple[RunSlot, ...]]) -> dict[PairSide, tuple[RunSlot, ...]]:
+        """Exchange the sides' slots, if their runs take the same memory: a sample of one call depends on its place."""
+        mine, its = (pieces_of(self._trial.bundles[side], self._plan(side)) for side in PairSide)
+        return dict(zip(slots, reversed(slots.values()), strict=True)) if mine == its else slots
 
     def _round(self, pairs: int, calls: int, slots: Mapping[PairSide, tuple[RunSlot, ...]]) -> list[SamplePair]:
         used = {side: places[: self._slots_of(side, pairs, calls)] for side, places in slots.items()}

@@ -6,6 +6,7 @@ from itertools import pairwise
 from math import exp
 from random import Random
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -29,6 +30,7 @@ from workers.devices.paired_timing import (
     PACER_STREAMS,
     REST_S,
     STAGES,
+    WARM_PAIRS,
     CallTime,
     PairedTimer,
     PairedTimes,
@@ -233,6 +235,36 @@ def test_a_long_call_takes_a_quarter_of_the_pairs_and_the_card_rests() -> None:
         ]
         assert [len(timer.time(pairs).pacer_us) for timer in timers for pairs in (4, 16, 256)] == [4, 16, 256, 4, 4, 64]
         assert [timer._rest_s for timer in timers] == [0.0, REST_S]
+
+
+class Placed(Unhurried):
+    """Notes where a side's calls were, round by round."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.places: list[tuple[RunSlot, ...]] = []
+
+    def _round(self, pairs: int, calls: int, slots: Mapping[PairSide, tuple[RunSlot, ...]]) -> list[SamplePair]:
+        assert pairs <= WARM_PAIRS and slots[PairSide.CANDIDATE] != slots[PairSide.PACER]
+        self.places.append(slots[PairSide.CANDIDATE])
+        return super()._round(pairs, calls, slots)
+
+
+def test_the_sides_of_a_long_call_exchange_their_places_after_each_round_if_they_fit() -> None:
+    with opened_desk() as processes:
+        trial = trial_at(processes)
+        timer = Placed(trial, dict.fromkeys(PairSide, 0), CallTime(LONG_US))
+        timer.time(16)
+        first, second, third = timer.places
+        assert first == third != second
+        pacer = trial.bundles[PairSide.PACER]
+        plan = pacer.plans[0]
+        larger = plan.buffers[-1].model_copy(update={"bytes": plan.buffers[-1].bytes + 1024})
+        plan = plan.model_copy(update={"buffers": (*plan.buffers[:-1], larger)})
+        trial.bundles = {**trial.bundles, PairSide.PACER: pacer.model_copy(update={"plans": (plan,)})}
+        timer = Placed(trial, dict.fromkeys(PairSide, 0), CallTime(LONG_US))
+        timer.time(16)
+        assert len(set(timer.places)) == 1
 
 
 class Restless(Unhurried):
