@@ -5,7 +5,7 @@ is checked as a candidate is, on fresh content; what refuses it was luck. Wrong 
 that both rates come from one experiment. Every operator adds a row to a file as soon as it is done; a run that was cut
 goes on behind the last one. `--publish` writes the rows of a file to `results/margins.json`.
 
-python -m benchmarks.margins FILE [--draws N] [--wrong N] [OPERATOR...]
+python -m benchmarks.margins FILE [--draws N] [--wrong N] [--seed SEED] [OPERATOR...]
 python -m benchmarks.margins FILE --publish
 
 Machine and versions of the result are those of the first line of the file: it may come from another machine.
@@ -458,6 +458,7 @@ def main() -> None:
     parser.add_argument("operators", nargs="*")
     parser.add_argument("--draws", type=int, default=DRAW_COUNT)
     parser.add_argument("--wrong", type=int, default=WRONG_COUNT)
+    parser.add_argument("--seed", default="", help="the source of all draws, to repeat them; secret if empty")
     parser.add_argument("--publish", action="store_true")
     options = parser.parse_intermixed_args()
     torch.set_num_threads(1)
@@ -473,7 +474,7 @@ def main() -> None:
         for spec, shape in fixtures(options.operators):
             if spec.name in done:
                 continue
-            found = row(spec, shape, options.draws, options.wrong, secrets.token_hex(16))
+            found = row(spec, shape, options.draws, options.wrong, options.seed or secrets.token_hex(16))
             file.write(json.dumps(found) + "\n")
             file.flush()
             for kind in ("right", "wrong"):

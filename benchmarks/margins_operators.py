@@ -89,6 +89,11 @@ _FORMULAS: dict[str, tuple[str, dict[str, tuple[str | int, ...]], dict[str, int]
     ),
     "conv_minus_mean_relu": (f"torch.relu({_CALL} - {_CALL}.mean())", _CONVOLUTION, _FEW),
     "attention": ("torch.softmax(q @ k.transpose(-1, -2) / 4.0, -1) @ v", _HEADS, {"H": 2, "M": 48, "D": 16}),
+    "softcapped_scores": (
+        "torch.softmax(30.0 * torch.tanh(q @ k.transpose(-1, -2) / 240.0), -1)",
+        {"q": ("H", "M", "D"), "k": ("H", "M", "D")},
+        {"H": 2, "M": 48, "D": 64},
+    ),
     "product_gelu_sigmoid": (
         "torch.sigmoid(torch.nn.functional.gelu(a @ b)) + 1.0", _PRODUCT, {"M": 3, "N": 62, "K": 216},
     ),

@@ -49,11 +49,13 @@ class CheckFinding:
         worst: The check's own measure; 1.0 is the border of failing, larger is worse.
         outcome: The verdict if the property does not hold.
         reason: A sentence that a person or an LLM can act on.
+        doubtful: True if fresh draws may change a finding against the candidate.
     """
 
     worst: float
     outcome: Outcome | None = None
     reason: str = field(default="")
+    doubtful: bool = False
 
 
 Observation: TypeAlias = tuple[tuple[float, ...], ...]
@@ -67,8 +69,8 @@ class Check(ABC):
 
     Attributes:
         name: Name in reports; also the key in the table.
-        pooled: Number of fresh draws that decide a finding against a candidate together, unless it is final; 0 if each
-            finding is. The largest, if it depends on the case.
+        pooled: Number of fresh draws that decide a doubtful finding against a candidate together; 0 if no finding is.
+            The largest, if it depends on the case.
     """
 
     name: ClassVar[str]
@@ -82,12 +84,8 @@ class Check(ABC):
         """Return the number of fresh draws that decide a doubt about cases of this shape and draw."""
         return self.pooled
 
-    def is_final(self, evidence: CheckEvidence) -> bool:
-        """Return True if fresh draws would not change a finding against the candidate in a case."""
-        return not self.pooled
-
     def observe(self, evidence: CheckEvidence) -> Observation:
-        """Return the statistic of one of the pooled draws; empty if each finding is final."""
+        """Return the statistic of one of the pooled draws; empty if no finding is doubtful."""
         return ()
 
     def decide(self, evidence: CheckEvidence, observed: Sequence[Observation]) -> CheckFinding:

@@ -121,7 +121,7 @@ def _refusal(evidence: CheckEvidence, output: str, gain: float, measure: float) 
         f"({evidence.shape.key}, {evidence.draw} inputs): look for a factor, a missing term, or rounding by "
         "truncation, which tl.dot of float32 does unless input_precision is 'ieee' or 'tf32x3'"
     )
-    return CheckFinding(measure, Outcome.PRECISION, reason)
+    return CheckFinding(measure, Outcome.PRECISION, reason, doubtful=True)
 
 
 def _observed(evidence: CheckEvidence, number: int) -> tuple[float, ...]:

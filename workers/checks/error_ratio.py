@@ -4,9 +4,9 @@ Results of few elements may be unlucky, or the reference lucky: fresh draws deci
 on rows in which the reference lost little by luck, too, if a draw has more of them than most draws.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from statistics import fmean
 
 import torch
@@ -20,12 +20,13 @@ from workers.checks.tolerance import (
     ErrorBounds,
     Leeway,
     RowErrors,
+    bounds_nearby,
     bounds_without_sensitivity,
     is_half,
     leeway,
     leeway_of_single_elements,
     rms,
-    widen_by_luck,
+    widen_by_losses,
     widen_by_order,
     widen_by_sensitivity,
 )
@@ -64,23 +65,18 @@ class ErrorRatio(Check):
 
     def examine(self, evidence: CheckEvidence) -> CheckFinding:
         """Compare all float outputs with the reference in float64."""
-        worst = 0.0
+        worst, doubt = 0.0, None
         for number in _float_outputs(evidence):
             finding = _examine_output(evidence, number)
-            if finding.outcome is not None:
+            if finding.outcome is not None and not finding.doubtful:
                 return finding
+            doubt = doubt or (finding if finding.doubtful else None)
             worst = max(worst, finding.worst)
-        return CheckFinding(worst)
+        return doubt or CheckFinding(worst)
 
     def draws_for(self, evidence: CheckEvidence) -> int:
         """Return more draws for few elements than for rows, of which each draw has many."""
         return self.pooled if are_few(evidence) else ROWS_POOLED
-
-    def is_final(self, evidence: CheckEvidence) -> bool:
-        """Return False if luck may explain every wrong output: few elements, or a few rows too many."""
-        outputs = _float_outputs(evidence)
-        wrong = [number for number in outputs if _examine_output(evidence, number).outcome is not None]
-        return not (wrong and all(_may_be_luck(evidence, number) for number in wrong))
 
     def observe(self, evidence: CheckEvidence) -> Observation:
         """Return for each output what tells luck from coarse arithmetic; empty where nothing does.
@@ -129,7 +125,7 @@ class _Weighed:
     def unlucky(self) -> float:
         """Number of rows beyond their bounds, over the one that luck explains."""
         beyond = (self.rows > 1) | (self.elements > 1).any(1, keepdim=True)
-        return int(beyond.sum()) / max(1.0, LUCKY_ROWS * len(beyond))
+        return int(beyond.sum()) / _lucky_rows(beyond)
 
     @cached_property
     def few(self) -> bool:
@@ -146,31 +142,86 @@ def _float_outputs(evidence: CheckEvidence) -> list[int]:
     return [number for number, got in enumerate(evidence.outputs) if got.is_floating_point() and got.numel()]
 
 
-def _examine_output(evidence: CheckEvidence, number: int) -> CheckFinding:
-    errors = RowErrors.of(evidence, number)
-    bounds, weighed = _weigh_output(evidence, errors, number)
-    if weighed.measure > 1 and is_half(errors.dtype) and weighed.unlucky <= 1:
-        weighed = min(weighed, _weigh_by_luck(evidence, errors, bounds, number), key=lambda each: each.measure)
-    if weighed.measure <= 1:
-        return CheckFinding(weighed.measure)
-    outcome = Outcome.PRECISION if _is_coarse(errors, bounds) else Outcome.WRONG_RESULT
-    wrong = weighed.near | (weighed.rows > 1) & (errors.error.abs() >= TYPICAL * rms(errors.error))
-    return CheckFinding(weighed.measure, outcome, _explain(evidence, number, weighed.elements, wrong, outcome))
+class _ExaminedOutput:
+    """One float output: its errors, and bounds that are widened only as far as it changes a verdict.
 
+    Attributes:
+        errors: The errors.
+        bounds: Bounds, wide enough for the errors if any are.
+        weighed: Errors over these bounds.
+        measure: The same as a number; over bounds by luck, if few enough rows are beyond the others.
+    """
 
-def _weigh_output(evidence: CheckEvidence, errors: RowErrors, number: int) -> tuple[ErrorBounds, _Weighed]:
-    """Return bounds, widened as far as it changes a verdict, and errors over them."""
-    reference, bounds = evidence.reference, bounds_without_sensitivity(evidence, errors)
-    weighed = _weigh(errors, bounds)
-    if weighed.measure > 1:
+    def __init__(self, evidence: CheckEvidence, number: int) -> None:
+        self._evidence = evidence
+        self._number = number
+        self.errors = RowErrors.of(evidence, number)
+        for bounds, weighed, tries_luck in self._widened():
+            self.bounds, self.weighed, self.measure = bounds, weighed, weighed.measure
+            if self.measure > 1 and tries_luck and self._has_lucky_rows(1.0):
+                self.measure = min(self.measure, self.by_luck.measure)
+            if self.measure <= 1:
+                break
+
+    @property
+    def is_coarse(self) -> bool:
+        """True if no row's error is larger than that of low-precision arithmetic."""
+        return _is_coarse(self.errors, self.bounds)
+
+    @property
+    def may_be_luck(self) -> bool:
+        """True if fresh draws may pass it: it has few elements, or a few rows too many beyond their bounds."""
+        if are_few(self._evidence):
+            return counts_losses(self._evidence, self._number) and is_within_losses(self._evidence, self._number)
+        return self._has_lucky_rows(UNLUCKY) and self.by_luck.measure <= 1
+
+    @property
+    def by_luck(self) -> _Weighed:
+        """Errors over bounds that the reference meets without luck."""
+        return _weigh(self.errors, self.bounds.or_wider(self._bounds_by_luck))
+
+    def _has_lucky_rows(self, most: float) -> bool:
+        """Return True if luck may explain all rows beyond bounds: at most so many times as many as it usually does."""
+        dtype = self.errors.dtype
+        return _may_have_lucky_rows(dtype) and self.weighed.unlucky <= most and (is_half(dtype) or self.is_coarse)
+
+    @cached_property
+    def _bounds_by_luck(self) -> ErrorBounds:
+        if is_half(self.errors.dtype):
+            return widen_by_losses(self.bounds, losses_nearby(self._evidence.reference, self._number))
+        return reduce(ErrorBounds.or_wider, bounds_nearby(self._evidence, self._number), self.bounds)
+
+    def _widened(self) -> Iterator[tuple[ErrorBounds, _Weighed, bool]]:
+        """Yield bounds, errors over them, and True if luck is tried on these, as long as it may change a verdict.
+
+        What costs few evaluations and decides much comes first: of narrow outputs that is luck, since no other bounds
+        change rows in which one value outweighs all others.
+        """
+        reference, number, errors = self._evidence.reference, self._number, self.errors
+        half = is_half(errors.dtype)
+        bounds = bounds_without_sensitivity(self._evidence, errors)
+        yield bounds, _weigh(errors, bounds), half
         bounds, weighed = _weigh_widened(errors, bounds, reference.sensitivity[number], reference, number)
-    # By chance the first nudges hardly move a few of many values.
-    if weighed.measure > 1 and (not weighed.is_crowded or _is_coarse(errors, bounds)):
-        bounds, weighed = _weigh_widened(errors, bounds, reference.full_sensitivity[number], reference, number)
-    if weighed.measure > 1 and _is_coarse(errors, bounds):
-        bounds = widen_by_order(bounds, reference.sequential_loss[number])
-        weighed = _weigh(errors, bounds)
-    return bounds, weighed
+        yield bounds, weighed, half
+        if _is_coarse(errors, bounds):
+            bounds = widen_by_order(bounds, reference.sequential_loss[number])
+            weighed = _weigh(errors, bounds)
+            yield bounds, weighed, True
+        # By chance the first nudges hardly move a few of many values.
+        if not weighed.is_crowded or _is_coarse(errors, bounds):
+            sensitivity = reference.full_sensitivity[number]
+            yield *_weigh_widened(errors, bounds, sensitivity, reference, number), True
+
+
+def _examine_output(evidence: CheckEvidence, number: int) -> CheckFinding:
+    output = _ExaminedOutput(evidence, number)
+    errors, weighed = output.errors, output.weighed
+    if output.measure <= 1:
+        return CheckFinding(output.measure)
+    outcome = Outcome.PRECISION if output.is_coarse else Outcome.WRONG_RESULT
+    wrong = weighed.near | (weighed.rows > 1) & (errors.error.abs() >= TYPICAL * rms(errors.error))
+    reason = _explain(evidence, number, weighed.elements, wrong, outcome)
+    return CheckFinding(output.measure, outcome, reason, output.may_be_luck)
 
 
 def _can_be_luck(evidence: CheckEvidence, number: int) -> bool:
@@ -178,17 +229,12 @@ def _can_be_luck(evidence: CheckEvidence, number: int) -> bool:
     if are_few(evidence):
         return counts_losses(evidence, number)
     output = evidence.outputs[number]
-    return is_half(output.dtype) and output.numel() > 0
+    return output.is_floating_point() and output.numel() > 0 and _may_have_lucky_rows(output.dtype)
 
 
-def _may_be_luck(evidence: CheckEvidence, number: int) -> bool:
-    """Return True if fresh draws may pass a wrong output: it has few elements, or a few rows too many beyond bounds."""
-    if not _can_be_luck(evidence, number):
-        return False
-    if are_few(evidence):
-        return is_within_losses(evidence, number)
-    unlucky, measure = _observe_rows(evidence, number)
-    return unlucky <= UNLUCKY and measure <= 1
+def _may_have_lucky_rows(dtype: torch.dtype) -> bool:
+    """Return True if rows of a dtype may be beyond bounds by luck: errors of float8 leave the last rounding out."""
+    return dtype.itemsize > 1
 
 
 def _observe_output(evidence: CheckEvidence, number: int) -> tuple[float, ...]:
@@ -199,12 +245,10 @@ def _observe_output(evidence: CheckEvidence, number: int) -> tuple[float, ...]:
 
 def _observe_rows(evidence: CheckEvidence, number: int) -> tuple[float, float]:
     """Return the number of rows beyond bounds over the one that luck explains, and errors over bounds by luck."""
-    errors = RowErrors.of(evidence, number)
-    bounds, weighed = _weigh_output(evidence, errors, number)
-    if weighed.measure > 1:
-        weighed, unlucky = _weigh_by_luck(evidence, errors, bounds, number), weighed.unlucky
-        return unlucky, weighed.measure
-    return 0.0, weighed.measure
+    output = _ExaminedOutput(evidence, number)
+    if output.weighed.measure > 1:
+        return output.weighed.unlucky, output.by_luck.measure
+    return 0.0, output.weighed.measure
 
 
 def _pooled_measure(evidence: CheckEvidence, number: int, draws: Sequence[tuple[float, ...]]) -> float:
@@ -223,9 +267,17 @@ def _is_coarse(errors: RowErrors, bounds: ErrorBounds) -> bool:
 
 
 def _weigh(errors: RowErrors, bounds: ErrorBounds) -> _Weighed:
-    missed = errors.error.abs()
+    missed, row_errors = errors.error.abs(), rms(errors.error)
     near = missed > torch.maximum(bounds.worst / 2, bounds.own * errors.value.abs())
-    return _Weighed(rms(errors.error) / bounds.rms, missed / bounds.elements(errors.value), near)
+    rows = row_errors / bounds.rms
+    if 0 < int((rows > 1).sum()) <= UNLUCKY * _lucky_rows(rows):
+        rows = row_errors / torch.maximum(bounds.rms, bounds.own * rms(errors.value))
+    return _Weighed(rows, missed / bounds.elements(errors.value), near)
+
+
+def _lucky_rows(rows: torch.Tensor) -> float:
+    """Return the maximum number of rows that may be beyond their bounds by luck."""
+    return max(1.0, LUCKY_ROWS * len(rows))
 
 
 def _weigh_widened(
@@ -239,11 +291,6 @@ def _weigh_widened(
     if weighed.measure > 1:
         weighed = weighed.forgiving(leeway_of_single_elements(bounds, sensitivity))
     return bounds, weighed
-
-
-def _weigh_by_luck(evidence: CheckEvidence, errors: RowErrors, bounds: ErrorBounds, number: int) -> _Weighed:
-    """Return errors over bounds that the reference meets without luck."""
-    return _weigh(errors, widen_by_luck(bounds, losses_nearby(evidence.reference, number)))
 
 
 def _is_padded(shape: Shape) -> bool:

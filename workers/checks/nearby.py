@@ -29,7 +29,7 @@ def losses_nearby(reference: Expectation, number: int) -> Iterator[torch.Tensor]
     if reference.draw != TIMED or not rounds_on_the_way(reference.graph, reference.inputs):
         return
     for seed in range(NUDGES):
-        moved = _a_unit_away(reference.inputs, seed)
+        moved = a_unit_away(reference.inputs, seed)
         native = evaluate(reference.graph, moved, double=False)[number]
         yield readable(native).double().sub_(reference.expected[number])
 
@@ -40,7 +40,7 @@ def own_losses(reference: Expectation, number: int) -> Iterator[torch.Tensor]:
     Unlike `losses_nearby`, without what the nudge itself moves. What is NaN or infinite counts as zero.
     """
     for seed in (None, *range(NUDGES)):
-        moved = reference.inputs if seed is None else _a_unit_away(reference.inputs, seed)
+        moved = reference.inputs if seed is None else a_unit_away(reference.inputs, seed)
         native = evaluate(reference.graph, moved, double=False)[number]
         exact = evaluate(reference.graph, moved, double=True)[number]
         yield (readable(native).double() - exact).nan_to_num(0.0, 0.0, 0.0)
@@ -59,13 +59,19 @@ def rounds_on_the_way(graph: Graph, inputs: Sequence[torch.Tensor]) -> bool:
     return any(found)
 
 
-def _a_unit_away(inputs: Sequence[torch.Tensor], seed: int) -> list[torch.Tensor]:
-    """Return float inputs in their own dtypes, with each element moved by at most a unit in the last place."""
+def a_unit_away(inputs: Sequence[torch.Tensor], seed: int, least: float = 0.0) -> tuple[torch.Tensor, ...]:
+    """Return float inputs in their own dtypes, with each element moved by at most a unit in the last place.
+
+    Args:
+        inputs: The inputs; others than floats stay.
+        seed: Source of the moves.
+        least: Relative step that elements may move by at least, if a unit is less.
+    """
     generator, found = torch.Generator(inputs[0].device).manual_seed(seed), []
     for tensor in inputs:
         if tensor.is_floating_point():
             moves = torch.rand(tensor.shape, generator=generator, dtype=torch.float64, device=tensor.device)
-            factors = moves.mul_(2).sub_(1).mul_(torch.finfo(tensor.dtype).eps).add_(1)
+            factors = moves.mul_(2).sub_(1).mul_(max(least, torch.finfo(tensor.dtype).eps)).add_(1)
             tensor = factors.mul_(readable(tensor)).to(tensor.dtype)
         found.append(tensor)
-    return found
+    return tuple(found)

@@ -30,7 +30,7 @@ class CheckResults:
         """
         for name, check in self._checks.items():
             finding = check.examine(evidence)
-            if finding.outcome is not None and fresh is not None and not check.is_final(evidence):
+            if finding.doubtful and fresh is not None:
                 self._observed[name] = []
                 for again in fresh(name, check.draws_for(evidence)):
                     if self.observe(name, again) is not None:

@@ -101,7 +101,7 @@ class _InTurn:
 
     def _added_up(self, node: Node, values: torch.Tensor) -> torch.Tensor:
         given = self._operand(node)
-        if given is None or not 0 < given.numel() <= MOST_ELEMENTS or not given.isfinite().all():
+        if given is None or not 0 < given.numel() <= MOST_ELEMENTS:
             return values
         if node.name == "linalg_vector_norm" and node.args[1:2] not in ((), (2,)):
             return values
@@ -116,7 +116,7 @@ class _InTurn:
         terms_of, applied = _OTHERS[node.name]
         terms = terms_of(given, axes)
         exact = terms.sum(axes, keepdim=True)
-        ratio = torch.where(exact > 0, self._total(terms, axes) / exact, 1.0)
+        ratio = torch.where(exact > 0, self._total(terms, axes) / exact, 1.0).nan_to_num(1.0, 1.0, 1.0)
         return applied(values, ratio.reshape(values.shape) if ratio.numel() == values.numel() else ratio)
 
     def _operand(self, node: Node) -> torch.Tensor | None:

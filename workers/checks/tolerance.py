@@ -1,13 +1,15 @@
 """Maximum errors of results against the reference in float64, by contract and conditioning."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from math import inf, sqrt
 from typing import TypeAlias
 
 import torch
 
 from workers.checks.base import CheckEvidence
+from workers.checks.expectation import NUDGE_ROUNDOFFS, Expectation
+from workers.checks.nearby import a_unit_away
 from workers.checks.summation import adds_up
 from workers.float8 import beyond_rounding, carrier, is_float8, readable
 from workers.reference import is_finite
@@ -84,6 +86,10 @@ SUM_ROUNDOFFS = 0.5
 IN_A_ROW = 2**16
 """Maximum number of terms of several axes that a kernel adds one after another: programs and threads take parts of
 longer sums, and their sums are few. Without it, a mean over 4096 rows of 32000 could be guessed from targets alone."""
+NEARBY = 4
+"""Number of nudged inputs whose bounds by contract count for few rows of a float32 output. They are nudged as far as
+those of the sensitivity: where a function is nearly constant, as a hyperbolic tangent near one, a unit in the last
+place leaves its rounding as it is, which may be nothing by luck."""
 GROUP = 32
 """Minimum number of elements whose root mean square is a scale: with fewer, one cancellation can reduce it to zero."""
 
@@ -164,7 +170,7 @@ class ErrorBounds:
     Attributes:
         rms: Root mean square of each row, (rows, 1).
         worst: Any element of each row, (rows, 1).
-        own: Share of its own value that any element may be off, if that is more.
+        own: Share of its own value that any element may be off, if that is more; so may few rows as a whole.
     """
 
     rms: torch.Tensor
@@ -174,6 +180,10 @@ class ErrorBounds:
     def elements(self, values: torch.Tensor) -> torch.Tensor:
         """Return the maximum error of every element, by the expected values in rows."""
         return torch.maximum(self.worst, self.own * values.abs())
+
+    def or_wider(self, other: "ErrorBounds") -> "ErrorBounds":
+        """Return the larger bound of both for each row."""
+        return ErrorBounds(torch.maximum(self.rms, other.rms), torch.maximum(self.worst, other.worst), self.own)
 
 
 @dataclass(frozen=True)
@@ -207,34 +217,37 @@ def bounds_without_sensitivity(evidence: CheckEvidence, errors: RowErrors) -> Er
     return ErrorBounds(rms_bound.clamp(min=least), worst_bound.clamp(min=least), own)
 
 
+def bounds_nearby(evidence: CheckEvidence, number: int) -> Iterator[ErrorBounds]:
+    """Yield the bounds by contract at nudged inputs, by what the reference loses there; not by what the nudge moves."""
+    step = NUDGE_ROUNDOFFS * float(torch.finfo(_accumulator(evidence)).eps / 2)
+    for seed in range(NEARBY):
+        inputs = a_unit_away(evidence.inputs, seed, step)
+        reference = Expectation(evidence.operator, evidence.reference.graph, inputs, evidence.draw)
+        there = replace(evidence, inputs=inputs, outputs=reference.native, reference=reference)
+        yield bounds_without_sensitivity(there, RowErrors.of(there, number))
+
+
 def widen_by_sensitivity(bounds: ErrorBounds, sensitivity: torch.Tensor) -> ErrorBounds:
     """Return bounds that also allow the movement of the result under nudged inputs."""
-    moved = moves_in_rows(sensitivity, len(bounds.worst))
-    return ErrorBounds(
-        torch.maximum(bounds.rms, SENSITIVITY_RMS * rms(moved)),
-        torch.maximum(bounds.worst, SENSITIVITY_WORST * _most(moved)),
-        bounds.own,
-    )
+    return bounds.or_wider(_allowed(bounds, sensitivity, SENSITIVITY_RMS, SENSITIVITY_WORST))
 
 
 def widen_by_order(bounds: ErrorBounds, sequential_loss: torch.Tensor) -> ErrorBounds:
     """Return bounds that also allow the loss of sums that are added one after another, as that of the reference."""
-    moved = moves_in_rows(sequential_loss, len(bounds.worst))
-    return ErrorBounds(
-        torch.maximum(bounds.rms, SINGLE.native_rms * rms(moved)),
-        torch.maximum(bounds.worst, SINGLE.native_worst * _most(moved)),
-        bounds.own,
-    )
+    return bounds.or_wider(_allowed(bounds, sequential_loss, SINGLE.native_rms, SINGLE.native_worst))
 
 
-def widen_by_luck(bounds: ErrorBounds, losses: Iterable[torch.Tensor]) -> ErrorBounds:
+def widen_by_losses(bounds: ErrorBounds, losses: Iterable[torch.Tensor]) -> ErrorBounds:
     """Return bounds of a narrow output that also allow what the reference loses at inputs a roundoff away."""
-    row_rms, row_worst = bounds.rms, bounds.worst
     for lost in losses:
-        moved = moves_in_rows(lost, len(bounds.worst))
-        row_rms = torch.maximum(row_rms, HALF.native_rms * rms(moved))
-        row_worst = torch.maximum(row_worst, HALF.native_worst * _most(moved))
-    return ErrorBounds(row_rms, row_worst, bounds.own)
+        bounds = bounds.or_wider(_allowed(bounds, lost, HALF.native_rms, HALF.native_worst))
+    return bounds
+
+
+def _allowed(bounds: ErrorBounds, movement: torch.Tensor, rms_factor: float, worst_factor: float) -> ErrorBounds:
+    """Return bounds of the same rows by a movement of the result alone."""
+    moved = moves_in_rows(movement, len(bounds.worst))
+    return ErrorBounds(rms_factor * rms(moved), worst_factor * _most(moved), bounds.own)
 
 
 def leeway(bounds: ErrorBounds, coarse_sensitivity: torch.Tensor) -> Leeway:

@@ -24,7 +24,8 @@ compiler, a flush that writes, jobs that time eager PyTorch alone in few pairs, 
 repeated, launches that keep products and sums apart, casts without a defined result, quotients as cards compute them.
 6: values of `heavy` and `shifted` draws beyond a spec's bounds are mirrored, single float32 elements may lose what
 their sums lose, references that round on the way count their losses nearby, the card rests before the rounds of a
-confirm, and fresh draws decide on few elements and on lucky rows.
+confirm, fresh draws decide on few elements and on lucky rows, and few rows of float32 may be off by what each of their
+elements may, and by what bounds at nudged inputs allow.
 """
 
 NON_FINITE = {"Infinity": float("inf"), "-Infinity": float("-inf"), "NaN": float("nan")}

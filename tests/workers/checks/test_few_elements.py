@@ -1,6 +1,7 @@
 """One element may be right or wrong by luck: fresh draws decide, and refuse what is coarser than the reference."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
@@ -109,7 +110,7 @@ def test_an_error_that_no_rounding_explains_is_final():
 
     assert judge(op, TERMS, "normal", 0, wrong) == (False, Outcome.WRONG_RESULT)
     found = evidence(op, TERMS, "normal", 0, wrong)
-    assert CHECKS["error_ratio"].is_final(found) and not is_within_losses(found, 0)
+    assert not CHECKS["error_ratio"].examine(found).doubtful and not is_within_losses(found, 0)
 
 
 def test_a_reason_names_the_draws_that_decided():
@@ -125,7 +126,11 @@ def test_many_elements_and_references_that_round_results_alone_are_decided_by_on
     op = spec(MODULATED)
     many = evidence(op, Shape(dims={"M": 2, "N": 16}), "normal", 0, modulated)
     few = evidence(op, Shape(dims={"M": 1, "N": 31}), "normal", 0, modulated)
-    assert counts_losses(few, 0) and not counts_losses(many, 0) and CHECKS["error_ratio"].is_final(many)
+    assert counts_losses(few, 0) and not counts_losses(many, 0)
+    short = partial(mixture, short=True)
+    doubt = evidence(spec(MIXTURE), TERMS, "lone", unlucky(spec(MIXTURE), TERMS, "lone", short), short)
+    assert CHECKS["error_ratio"].examine(doubt).doubtful
+    assert not CHECKS["error_ratio"].examine(replace(many, outputs=(many.outputs[0] * 1.5,))).doubtful
     single = gather(operator("rmsnorm"), "normal", 0, HONEST["rmsnorm"], M=1, N=1)
     assert not counts_losses(single, 0) and CHECKS["error_ratio"].observe(single) == ((),)
 
