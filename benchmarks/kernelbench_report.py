@@ -110,6 +110,7 @@ def _result(row: Row | None, prepared: Row | None) -> Row:
         "reef_us",
         "reef_low_us",
         "reef_high_us",
+        "asked",
         "skipped",
         "pairs",
     )
@@ -150,6 +151,8 @@ def shares(rows: Sequence[Row]) -> list[Row]:
 
 
 def _share(rows: Sequence[Row], baseline: str) -> Row:
+    # A row that was compared with other baselines alone says nothing of this one.
+    rows = [row for row in rows if row.get("asked") is None or baseline in ("eager", *row["asked"])]
     ratios = [row["speedup"][baseline] for row in rows if row.get("speedup", {}).get(baseline)]
     told: Row = {"problems": len(rows), "timed": len(ratios), "geometric_mean": geometric_mean(ratios)}
     for p in THRESHOLDS:

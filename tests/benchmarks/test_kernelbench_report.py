@@ -82,6 +82,13 @@ def test_shares_count_failures_and_come_with_both_denominators() -> None:
     assert told["all", "max_autotune"]["timed"] == 0 and told["all", "max_autotune"]["geometric_mean"] is None
 
 
+def test_a_row_counts_for_the_baselines_that_it_was_compared_with() -> None:
+    told = [searched("a", 2.0), searched("b", 3.0, asked=["compile"]), searched("c", None)]
+    rows = rows_of([*LINES[:1], *told], [], {}, WANTED)
+    counted = {share["baseline"]: share["problems"] for share in shares(rows) if share["of"] == "all"}
+    assert counted == {"eager": 3, "compile": 3, "max_autotune": 2}
+
+
 def test_a_model_s_kernels_are_counted_by_verdict_and_written_beside_the_best_one(tmp_path: Path) -> None:
     """The best kernel is written once, though a model wrote it too."""
     answered = [{"number": 1, "outcome": "correct"}, {"number": 2, "outcome": "wrong_result"}]
