@@ -301,9 +301,10 @@ def write_solutions(lines: Sequence[Row], folder: Path, operators: Path, recordi
 
 
 def _solutions(row: Row, answers: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the kernels of a row by way: its best one, and a model's others that have a verdict."""
+    """Return the kernels of a row by way: its best one, and a model's others that have a verdict of ours."""
     found = [(row["how"], row["source"])] if row.get("source") else []
-    judged = [(f"{ANSWER}-{each['number']}", answers[each["number"] - 1]) for each in row.get("answered") or ()]
+    given = [each for each in row.get("answered") or () if each["outcome"] not in (None, Outcome.WORKER_LOST)]
+    judged = [(f"{ANSWER}-{each['number']}", answers[each["number"] - 1]) for each in given]
     return found + [(how, source) for how, source in judged if source != row.get("source")]
 
 
