@@ -8,11 +8,12 @@
 problems, `--beside` of which get ready at the same time, and searches `--together` of them at the same time, for
 `--seconds` of the card each. A search whose lead is `--stale-s` old ends. After a round the best kernel, eager PyTorch,
 torch.compile and max-autotune are timed as cold CUDA graphs interleaved in one process (`kernelbench_queue`), of
-`--comparing` processes that share `--quiet` cores of their own. Baselines' kernels are compiled ahead during the
-searches, in `--ahead` processes with a low priority and without the card (`inductor_compiler`). A row is a line of a
-file of `--out` as soon as it is known. Rows of former sittings are found in all `*.jsonl` of `--known` and `--out`;
-what has figures is not searched again, and what failed is tried `TRIES` times. A problem that would not fit into the
-time that is left is not begun, and one that is not ready by its end has no row.
+`--comparing` processes that share `--quiet` cores of their own. `--baselines compile` leaves max-autotune out.
+Baselines' kernels are compiled ahead during the searches, in `--ahead` processes with a low priority and without the
+card (`inductor_compiler`). A row is a line of a file of `--out` as soon as it is known. Rows of former sittings are
+found in all `*.jsonl` of `--known` and `--out`; what has figures is not searched again, and what failed is tried
+`TRIES` times. A problem that would not fit into the time that is left is not begun, one that is not ready by its end
+has no row, and a comparison that goes on then is ended without figures.
 
 `--how rules` covers all problems of the contract that were prepared, `--how model` those of the lot. A model's kernels
 come from a recording (`kernelbench_answers`): they are seeds, before those that were prepared.
@@ -46,7 +47,7 @@ from benchmarks.compile_ahead import CompileAhead
 from benchmarks.figures import LineLog, Row, device_of, read_lines, visible_card
 from benchmarks.kernelbench_answers import RECORDING, recorded_kernels
 from benchmarks.kernelbench_lot import DRAWN, LOT, read_list
-from benchmarks.kernelbench_prepare import CONTRACTS, DEFAULT, PREPARED
+from benchmarks.kernelbench_prepare import BASELINES, CONTRACTS, DEFAULT, PREPARED
 from benchmarks.kernelbench_queue import (
     MODEL,
     RULES,
@@ -144,7 +145,8 @@ def entries_of(options: argparse.Namespace, known: Sequence[Row]) -> list[Campai
         if options.how == MODEL and not found:
             continue
         told = {"problem": row["problem"], "column": options.contract, "how": options.how, "answers": found}
-        entry = CampaignEntry(row["operator"], dims, home=home, **told)
+        asked = None if options.baselines is None else tuple(options.baselines)
+        entry = CampaignEntry(row["operator"], dims, home=home, baselines=asked, **told)
         levels.setdefault(row["problem"].partition("/")[0], []).append(entry)
     entries = [entry for turn in zip_longest(*levels.values()) for entry in turn if entry is not None]
     tries = tries_of(known, timed=options.device is None or options.device.measures)
@@ -268,6 +270,12 @@ def _options() -> argparse.Namespace:
     options.add_argument("--evaluations", type=int, default=3000, help="most of one search")
     options.add_argument("--workers", type=int, help="that trace; all cores but two if not given")
     options.add_argument("--ahead", type=int, default=4, help="processes that compile baselines ahead, per card")
+    options.add_argument(
+        "--baselines",
+        nargs="*",
+        choices=BASELINES,
+        help="to compare with, beside eager PyTorch; all if not given. max_autotune takes most of a comparison",
+    )
     options.add_argument("--quiet", type=int, default=0, help="cores for the comparisons alone, per card")
     options.add_argument("--beside", type=int, default=2, help="problems that get ready at the same time, per card")
     options.add_argument("--together", type=int, default=3, help="searches at the same time, per card")

@@ -412,6 +412,10 @@ def answered(seeds: Sequence[CandidateRecord], answers: Sequence[str]) -> list[R
 
 
 def timed_reference(entry: SuiteEntry, graphs: Sequence[Graph]) -> tuple[Operator, Graph]:
-    """Return a problem's operator and its graph at the published size."""
+    """Return a problem's operator, with the baselines that are asked for, and its graph at the published size."""
     assert entry.home is not None
-    return load_operator(entry.home), next(each for each in graphs if each.shape.dims == dict(entry.dims))
+    operator = load_operator(entry.home)
+    asked = operator.baselines if entry.baselines is None else entry.baselines
+    return operator.model_copy(update={"baselines": asked}), next(
+        each for each in graphs if each.shape.dims == dict(entry.dims)
+    )

@@ -110,6 +110,7 @@ def _result(row: Row | None, prepared: Row | None) -> Row:
         "reef_us",
         "reef_low_us",
         "reef_high_us",
+        "asked",
         "skipped",
         "pairs",
     )
@@ -150,6 +151,8 @@ def shares(rows: Sequence[Row]) -> list[Row]:
 
 
 def _share(rows: Sequence[Row], baseline: str) -> Row:
+    # A row that was compared with other baselines alone says nothing of this one.
+    rows = [row for row in rows if row.get("asked") is None or baseline in ("eager", *row["asked"])]
     ratios = [row["speedup"][baseline] for row in rows if row.get("speedup", {}).get(baseline)]
     told: Row = {"problems": len(rows), "timed": len(ratios), "geometric_mean": geometric_mean(ratios)}
     for p in THRESHOLDS:
@@ -298,9 +301,10 @@ def write_solutions(lines: Sequence[Row], folder: Path, operators: Path, recordi
 
 
 def _solutions(row: Row, answers: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the kernels of a row by way: its best one, and a model's others that have a verdict."""
+    """Return the kernels of a row by way: its best one, and a model's others that have a verdict of ours."""
     found = [(row["how"], row["source"])] if row.get("source") else []
-    judged = [(f"{ANSWER}-{each['number']}", answers[each["number"] - 1]) for each in row.get("answered") or ()]
+    given = [each for each in row.get("answered") or () if each["outcome"] not in (None, Outcome.WORKER_LOST)]
+    judged = [(f"{ANSWER}-{each['number']}", answers[each["number"] - 1]) for each in given]
     return found + [(how, source) for how, source in judged if source != row.get("source")]
 
 

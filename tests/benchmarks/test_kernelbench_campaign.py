@@ -27,8 +27,9 @@ from benchmarks.kernelbench_campaign import (
     tries_of,
 )
 from benchmarks.kernelbench_prepare import PREPARED
-from benchmarks.kernelbench_queue import MODEL, RULES, STALE, TIME
+from benchmarks.kernelbench_queue import MODEL, RULES, STALE, TIME, timed_reference
 from benchmarks.suites import CardRates, SuiteEntry
+from service.operators.catalogue import load_operator
 from tests.gpu.contracts import operators
 from tests.workers.checks.cases import graph_of, operator
 from workers.baselines import BaselinesFailed
@@ -142,7 +143,7 @@ def record(recording: Path, source: str) -> None:
 
 def options(folder: Path, how: str, levels: Sequence[str] = ("level1",)) -> argparse.Namespace:
     told = {"folder": folder, "list": folder / "list.tsv", "answers": folder / "answers.jsonl.xz", "levels": levels}
-    return argparse.Namespace(**told, contract="default", how=how, device=None)
+    return argparse.Namespace(**told, contract="default", how=how, device=None, baselines=None)
 
 
 def test_the_queue_has_what_a_search_can_start_from(prepared: Path) -> None:
@@ -150,6 +151,19 @@ def test_the_queue_has_what_a_search_can_start_from(prepared: Path) -> None:
     done = [row("1_Doubled", 1.0, reef_us=3.0)]
     assert entries_of(options(prepared, RULES), done) == []
     assert entries_of(options(prepared, RULES, ["level2", "level3"]), []) == []
+
+
+def test_a_sitting_may_leave_baselines_out(prepared: Path) -> None:
+    home = prepared / "default" / "level1_1_doubled"
+    spec = (home / "operator.toml").read_text()
+    (home / "operator.toml").write_text(
+        spec.replace("[[inputs]]", 'baselines = ["compile", "max_autotune"]\n[[inputs]]')
+    )
+    graph, chosen = graph_of(load_operator(home), Shape(dims={"M": 8})), options(prepared, RULES)
+    for asked, expected in ((None, ("compile", "max_autotune")), (["compile"], ("compile",)), ([], ())):
+        chosen.baselines = asked
+        (entry,) = entries_of(chosen, [])
+        assert tuple(entry.contract()["baselines"]) == timed_reference(entry, [graph])[0].baselines == expected
 
 
 def test_the_lot_comes_first(prepared: Path) -> None:

@@ -82,16 +82,25 @@ def test_shares_count_failures_and_come_with_both_denominators() -> None:
     assert told["all", "max_autotune"]["timed"] == 0 and told["all", "max_autotune"]["geometric_mean"] is None
 
 
+def test_a_row_counts_for_the_baselines_that_it_was_compared_with() -> None:
+    told = [searched("a", 2.0), searched("b", 3.0, asked=["compile"]), searched("c", None)]
+    rows = rows_of([*LINES[:1], *told], [], {}, WANTED)
+    counted = {share["baseline"]: share["problems"] for share in shares(rows) if share["of"] == "all"}
+    assert counted == {"eager": 3, "compile": 3, "max_autotune": 2}
+
+
 def test_a_model_s_kernels_are_counted_by_verdict_and_written_beside_the_best_one(tmp_path: Path) -> None:
     """The best kernel is written once, though a model wrote it too."""
-    answered = [{"number": 1, "outcome": "correct"}, {"number": 2, "outcome": "wrong_result"}]
+    verdicts = ("correct", "wrong_result", None, "worker_lost")
+    answered = [{"number": number, "outcome": each} for number, each in enumerate(verdicts, 1)]
     line = searched("a", 2.0, how="model", row="level1/a.py default model", answered=answered)
     (row,) = rows_of([LINES[0], line], [prepared("a")], {}, [("level1/a.py", "model")])
-    assert answer_counts([row]) == {"default level1": {"correct": 1, "wrong_result": 1}}
-    assert "A model's kernels, default level1: 1 correct, 1 wrong_result." in page([row], [])
+    counts = {"correct": 1, "not_judged": 1, "worker_lost": 1, "wrong_result": 1}
+    assert answer_counts([row]) == {"default level1": counts}
+    assert "A model's kernels, default level1: 1 correct, 1 not_judged, 1 worker_lost, 1 wrong" in page([row], [])
     recording, home = tmp_path / "answers.jsonl.xz", tmp_path / "default" / "level1_a"
     with lzma.open(recording, "wt") as file:
-        for source in ("x", "class ModelNew: pass"):
+        for source in ("x", *(f"class ModelNew: {each}" for each in range(2, 5))):
             file.write(json.dumps({"contract": "default", "operator": "level1_a", "source": source}) + "\n")
     home.mkdir(parents=True)
     imported = operator_of_problem("level1_a", PROBLEM, inspect(ProblemQuestion(source=PROBLEM)))
