@@ -105,17 +105,18 @@ def end_shapes(operator: Operator) -> tuple[Shape, ...]:
     """Return shapes with the longest rows of each input, and with the most rows, unless a boundary shape has them.
 
     Blocks and grids follow from one dimension each, so all others are as small as their ranges allow. Without these
-    shapes a held-out shape would decide by chance about a block that does not fit the target.
+    shapes a held-out shape would decide by chance about a block that does not fit the target. Dimensions between, such
+    as heads, have such a shape if the interpreter manages it: a kernel may go wrong from some number of them on.
     """
     known = [shape.dims for shape in boundary_shapes(operator)]
     least = {name: max(1, low) for name, (low, _) in operator.ranges.items()}
     rows = (item.shape[-1] for item in operator.given if item.shape)
-    ends = dict.fromkeys(name for extent in (*rows, *operator.given[0].shape[:1]) for name in names_in(extent))
+    outer = dict.fromkeys(name for extent in (*rows, *operator.given[0].shape[:1]) for name in names_in(extent))
     found = []
-    for name in ends:
+    for name in dict.fromkeys((*outer, *operator.extents)):
         if name in operator.ranges and all(dims[name] < operator.ranges[name][1] for dims in known):
             dims = _clamped(operator, {**least, name: operator.ranges[name][1]}, _fixed_sizes(operator)[0])
-            if _affordable(operator, dims):
+            if (_affordable if name in outer else _interpretable)(operator, dims):
                 found.append(Shape(dims=dims, role=ShapeRole.BOUNDARY))
     return tuple(found)
 
