@@ -27,6 +27,8 @@ WARM_S = 300.0
 """Seconds that an executor may take to import its libraries and build its sandbox; cold disks are slow."""
 GRACE_S = 30.0
 """Seconds over a job's deadline before the executor is killed: it keeps the deadline itself, and assembles after it."""
+TRIES = 3
+"""Number of tries of a job whose failure may pass, as many as a queue's `MAX_DELIVERIES`."""
 COMMAND = (*PYTHON, "-m", "workers", "bench")
 
 Kind = TypeVar("Kind", TraceReport, Report, ProfileReport)
@@ -91,18 +93,23 @@ class LocalExecutor:
     async def run(self, job: ExecutorTask, kind: type[Kind]) -> Kind:
         """Have a job done once the executor is warm; the report is of the type `kind`.
 
+        A failure that may pass, such as that of a card whose controls another program disturbed, is tried again.
+
         Raises:
             Unavailable: If the machine failed in a way that may pass.
             ServiceError: If the machine can never do this job.
         """
         await self.ready()
-        client = self._running()
-        client.send(job)
-        answer = await self._answer(client, patience_s(job) + GRACE_S)
-        if isinstance(answer, kind):
-            return answer
-        if isinstance(answer, ExecutorFailure) and not answer.transient:
-            raise ServiceError(answer.error)
+        for _ in range(TRIES):
+            client = self._running()
+            client.send(job)
+            answer = await self._answer(client, patience_s(job) + GRACE_S)
+            if isinstance(answer, kind):
+                return answer
+            if not isinstance(answer, ExecutorFailure):
+                break
+            if not answer.transient:
+                raise ServiceError(answer.error)
         raise Unavailable(f"the executor failed: {_described(answer)}")
 
     def _running(self) -> ExecutorClient:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from service.errors import ServiceError, Unavailable
-from service.evaluation.executor_client import LocalExecutor
+from service.evaluation.executor_client import TRIES, LocalExecutor
 from tests.workers.queue.samples import trace_job
 from workers.protocol import ExecutorReady, Outcome, Report, TraceJob, TraceReport
 
@@ -51,6 +51,15 @@ async def test_what_may_pass_is_told_apart(text: str, reason: str) -> None:
     async with bench() as warm:
         with pytest.raises(Unavailable, match=reason):
             await warm.run(order(text), Report if not text else TraceReport)
+
+
+async def test_a_failure_that_passes_is_tried_again(tmp_path: Path) -> None:
+    async with bench() as warm:
+        assert (await warm.run(order(f"fail-once {tmp_path / 'failed'}"), TraceReport)).outcome is Outcome.CORRECT
+        tries = tmp_path / "tries"
+        with pytest.raises(Unavailable, match="no memory"):
+            await warm.run(order(f"waits {tries} 9"), TraceReport)
+        assert tries.read_text() == "+" * TRIES
 
 
 async def test_a_bench_that_is_gone_stays_gone() -> None:
