@@ -110,6 +110,14 @@ def _flat(statements: Sequence[ast.stmt], namespace: Mapping[str, object]) -> It
         else:
             yield statement
             yield from _guessed(statement, namespace)
+            yield from _kernels_of(statement)
+
+
+def _kernels_of(statement: ast.stmt) -> Iterator[ast.stmt]:
+    """Yield the kernels that a class holds. Names in them are those of the module, as in every method."""
+    for item in statement.body if isinstance(statement, ast.ClassDef) else ():
+        if isinstance(item, ast.FunctionDef) and any(_last_name(each) == "jit" for each in item.decorator_list):
+            yield item
 
 
 def _guessed(statement: ast.stmt, namespace: Mapping[str, object]) -> Sequence[ast.stmt]:

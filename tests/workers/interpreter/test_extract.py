@@ -37,6 +37,18 @@ def test_imports_constants_and_functions_are_taken_over():
     assert wrapped.fn is taken.namespace["helper"] and taken.left_out == {}
 
 
+def test_kernels_that_a_class_holds_are_taken_without_the_class():
+    taken = take(
+        "SIZE = 4\n\n\nclass Scan:\n    SIZE = 8\n\n    @staticmethod\n    @triton.jit\n"
+        "    def kernel(x, B: tl.constexpr):\n        tl.store(x, SIZE)\n\n"
+        "    @classmethod\n    def forward(cls, x):\n        cls.kernel[(1,)](x)\n"
+    )
+    kernel = taken.namespace["kernel"]
+    assert type(kernel) is JITFunction and [each.name for each in taken.definitions.values()] == ["kernel"]
+    assert kernel.fn.__globals__["SIZE"] == 4, "a method sees names of the module"
+    assert "Scan" in taken.left_out
+
+
 def test_types_are_imported_for_whoever_writes_annotations():
     taken = take(
         "import typing\nfrom typing import Optional\nKnown = Optional[int]\nSIZE: typing.Final = 4\n"
