@@ -355,6 +355,47 @@ def example_inputs():
     assert found.ranges[str(cache.shape[0])][1] == 4096 and found.ranges[str(at.shape[0])] == (1, 64)
 
 
+PAGED = """
+import torch
+
+def write(cache, new, slots):
+    {0}
+
+def example_inputs():
+    slots = torch.randperm(1024)[:64]
+    slots[5] = {1}
+    return [torch.zeros(64, 16, 32), torch.randn(64, 32), slots]
+"""
+PADDED = """rows = torch.cat([cache.view(1024, 32), cache[0, :1]])
+    at = torch.where(slots >= 0, slots, 1024)
+    cache.copy_(rows.index_copy(0, at, new)[:1024].view_as(cache))"""
+
+
+@pytest.mark.parametrize(
+    ("body", "value", "marker"),
+    [("cache[slots // 16, slots % 16] = new", 1023, None), (PADDED, -1, -1)],
+    ids=["pages", "one padded"],
+)
+def test_places_that_are_computed_from_slots_are_different_slots(body: str, value: int, marker: int | None) -> None:
+    found = look(PAGED.format(body, value), target="write")
+    slots = found.inputs[2]
+    assert (slots.distribution, slots.marker) == (Distribution.UNIQUE, marker), found.reason
+
+
+def test_places_that_two_inputs_decide_are_those_of_none() -> None:
+    text = """
+import torch
+
+def write(cache, new, base, step):
+    cache[base[:, None] + step[None, :]] = new
+
+def example_inputs():
+    return [torch.zeros(1024, 32), torch.randn(2, 8, 32), torch.tensor([5, 0]), torch.tensor([3, 1, 4, 1, 5, 9, 2, 6])]
+"""
+    found = look(text, target="write")
+    assert [item.distribution for item in found.inputs[2:]] == [None, None], found.reason
+
+
 def test_an_empty_example_widens_its_range_and_is_not_timed() -> None:
     source = """
 import torch
