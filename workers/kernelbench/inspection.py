@@ -150,7 +150,7 @@ def _inspected(question: ProblemQuestion) -> ProblemInspection:
         parameters={tensor.name: tensor.parameter for tensor in problem.tensors if tensor.parameter is not None},
         shapes=tuple({json.dumps(shape): shape for shape in timed}.values()),
         ranges=_possible(inputs, largest, ranges),
-        notes=(*_notes(problem), *_notes_on_inputs(inputs, orders)),
+        notes=(*_notes(problem), *_notes_on_inputs(inputs, orders), *running.notes()),
         default_tf32=running.default_tf32 and any(item.dtype == "float32" for item in inputs),
     )
 
@@ -203,6 +203,14 @@ class _Running:
             return all(isinstance(result, torch.Tensor) and result.numel() for result in self._run(sizes))
         except RAISED:
             return False
+
+    def notes(self) -> Iterator[str]:
+        """Yield a note if sizes stay fixed because it would have run too often."""
+        if self._left < 0:
+            yield (
+                f"Sizes without a range may vary all the same: {self._operations} operations, as in a loop over "
+                "positions, are too many to try other sizes. Add those that vary to `[ranges]` in the spec."
+            )
 
     def failure(self, values: Sequence[torch.Tensor]) -> str:
         """Return what `forward` raises with these values of all tensors; empty if it computes."""
@@ -447,6 +455,9 @@ def _notes_on_inputs(inputs: Sequence[Input], orders: Mapping[str, ObservedOrder
     for item in inputs:
         if item.mutable:
             yield f"'{item.name}' is changed in place: its content after the call is a result, which nobody returns."
+        if isinstance(item.high, str) and item.high.endswith("+1") and item.distribution not in ORDERED:
+            yield f"Values of '{item.name}' are at most {item.high[:-2]}, as in the examples: kernels may rely on it."
+            continue
         if item.name not in orders:
             continue
         if item.distribution in ORDERED and item.distribution is not None:

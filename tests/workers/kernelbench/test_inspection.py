@@ -4,7 +4,7 @@ import pytest
 
 from tests.workers.kernelbench.files import FUNCTION, HINTED
 from tests.workers.kernelbench.problems import IN_PLACE, LINEAR, LOSS, forward
-from workers.kernelbench import inspect
+from workers.kernelbench import inspect, inspection
 from workers.kernelbench.inspection import inspect_problem
 from workers.protocol import Distribution
 from workers.protocol.kernelbench import ProblemInspection, ProblemQuestion
@@ -353,6 +353,26 @@ def example_inputs():
     assert levels.high == 256.0 and cache.mutable
     assert (at.distribution, at.high) == (Distribution.UNIQUE, cache.shape[0]) and at.shape == new.shape[:1]
     assert found.ranges[str(cache.shape[0])][1] == 4096 and found.ranges[str(at.shape[0])] == (1, 64)
+
+
+LOOP = """
+import torch
+
+def recurrent(x, h):
+    for t in range({0}):
+        h = torch.tanh(h * 0.5 + x[:, t] * 0.25).clamp(-1, 1)
+    return h
+
+def example_inputs():
+    return [torch.randn(32, {0}, 64), torch.randn(32, 64)]
+"""
+
+
+def test_a_long_loop_says_why_its_sizes_stay_fixed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inspection, "MOST_OPERATIONS", 3000)
+    short, long = (look(LOOP.format(steps), target="recurrent") for steps in (4, 200))
+    assert short.ranges and not any("are too many" in note for note in short.notes)
+    assert not long.ranges and "`[ranges]`" in long.notes[-1]
 
 
 PAGED = """
