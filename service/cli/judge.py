@@ -57,7 +57,7 @@ def judge(
 
 def _operator(spec: str, device: str, vary: str | None) -> Operator:
     file = source_file(spec, vary)
-    return load_operator(spec) if file is None else operator_in_one_step(file, device)
+    return load_operator(spec) if file is None else operator_in_one_step(file, device, required=False)
 
 
 async def _judge(operator: Operator, source: str, device: Device, *, admit: bool) -> Judgement:
