@@ -9,6 +9,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from math import prod
 
 import torch
 from pydantic import ValidationError
@@ -316,8 +317,9 @@ def _orders(problem: LoadedProblem, places: Set[str]) -> dict[str, ObservedOrder
     for tensor in problem.tensors:
         orders = []
         for number, values in enumerate(tensor.values):
-            others = (other.sizes[number] for other in problem.tensors if other is not tensor)
+            others = [other.sizes[number] for other in problem.tensors if other is not tensor]
             extents = {size for sizes in others for size in sizes}
+            extents |= {prod(sizes[:2]) for sizes in others if len(sizes) > 2}  # Slots of a cache in pages.
             orders.append(order_of(values, extents, are_places=tensor.name in places))
         first = orders[0] if orders else None
         known = first is not None and first.distribution is None and first.marker is None and tensor.origin.bounded
@@ -461,7 +463,7 @@ def _notes_on_inputs(inputs: Sequence[Input], orders: Mapping[str, ObservedOrder
         if item.name not in orders:
             continue
         if item.distribution in ORDERED and item.distribution is not None:
-            said = ORDER_WORDS[item.distribution].format(high=item.high)
+            said = ORDER_WORDS[item.distribution].format(high=_number(item.high))
             said += "" if item.marker is None else f", but for those that are {item.marker}"
             yield f"'{item.name}' {said}, and kernels may rely on it: its distribution is '{item.distribution}'."
         else:

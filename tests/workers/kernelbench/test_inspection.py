@@ -393,13 +393,14 @@ PADDED = """rows = torch.cat([cache.view(1024, 32), cache[0, :1]])
 
 @pytest.mark.parametrize(
     ("body", "value", "marker"),
-    [("cache[slots // 16, slots % 16] = new", 1023, None), (PADDED, -1, -1)],
+    [("cache[slots // 16, slots % 16] = new", "slots[5]", None), (PADDED, "-1", -1)],
     ids=["pages", "one padded"],
 )
-def test_places_that_are_computed_from_slots_are_different_slots(body: str, value: int, marker: int | None) -> None:
+def test_places_that_are_computed_from_slots_are_different_slots(body: str, value: str, marker: int | None) -> None:
     found = look(PAGED.format(body, value), target="write")
     slots = found.inputs[2]
-    assert (slots.distribution, slots.marker) == (Distribution.UNIQUE, marker), found.reason
+    assert (slots.distribution, slots.marker, slots.high) == (Distribution.UNIQUE, marker, 1024.0), found.reason
+    assert "different indices below 1024 in the examples" in found.notes[-1]
 
 
 def test_places_that_two_inputs_decide_are_those_of_none() -> None:
