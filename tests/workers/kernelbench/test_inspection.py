@@ -375,6 +375,12 @@ def test_a_long_loop_says_why_its_sizes_stay_fixed(monkeypatch: pytest.MonkeyPat
     assert not long.ranges and "`[ranges]`" in long.notes[-1]
 
 
+def test_get_inputs_beside_another_class_is_named() -> None:
+    text = "import torch\n\nclass Net(torch.nn.ReLU):\n    pass\n\ndef get_inputs():\n    return [torch.randn(4, 4)]\n"
+    assert "'Net' is called with; get_inputs() counts beside a class Model alone" in look(text, target="Net").reason
+    assert "get_inputs" not in look(text.replace("get_inputs", "given"), target="Net").reason
+
+
 PAGED = """
 import torch
 
