@@ -274,8 +274,9 @@ class _Loading:
             if found is None:
                 other = "; get_inputs() counts beside a class Model alone" if "get_inputs" in self._namespace else ""
                 raise ProblemUnfit(
-                    f"it does not say what '{self._target}' is called with{other}: beside it define {EXAMPLES}(), which "
-                    'returns a list of arguments, or give each tensor a hint with dtype and sizes: x: "float32[M, 64]"'
+                    f"it does not say what '{self._target}' is called with{other}: beside it define {EXAMPLES}(), "
+                    "which returns a list of arguments, or give each tensor a hint with dtype and sizes: "
+                    'x: "float32[M, 64]"'
                 )
             self._hinted = found.dimensions
             return [found.arguments], found.notes
