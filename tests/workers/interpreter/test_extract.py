@@ -49,6 +49,14 @@ def test_kernels_that_a_class_holds_are_taken_without_the_class():
     assert "Scan" in taken.left_out
 
 
+def test_kernels_that_a_function_makes_are_taken_but_not_in_place_of_others():
+    made = "def make():\n    @triton.jit\n    def kernel(x):\n        tl.store(x, 3)\n\n    return kernel\n"
+    own = "@triton.jit\ndef kernel(x):\n    tl.store(x, 1)\n"
+    for text, number in ((made, 3), (made + own, 1), (own + made, 1)):
+        taken = take(text)
+        assert f"tl.store(x, {number})" in ast.unparse(taken.definitions[taken.namespace["kernel"].fn])
+
+
 def test_types_are_imported_for_whoever_writes_annotations():
     taken = take(
         "import typing\nfrom typing import Optional\nKnown = Optional[int]\nSIZE: typing.Final = 4\n"
