@@ -320,8 +320,13 @@ def _changed(value: object, change: Factors) -> object:
     return change(value) if _is_real(value) else value
 
 
+def moves(name: str) -> bool:
+    """Return True if an ATen operation moves values or makes known ones: it rounds nothing."""
+    return name.removesuffix("_") in _MOVING
+
+
 def _moves(node: Node) -> bool:
-    return _base(node) in _MOVING
+    return moves(node.name)
 
 
 def _base(node: Node) -> str:

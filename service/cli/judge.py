@@ -10,7 +10,7 @@ import typer
 from kernelreef import AsyncReef
 from service.cli.connection import AsJson, Token, Url, reach
 from service.cli.console import emit_json, out
-from service.cli.new import operator_in_one_step, source_file
+from service.cli.new import Vary, operator_in_one_step, source_file
 from service.cli.remote_judge import judge_elsewhere
 from service.cli.watch import Admit, operator_of
 from service.errors import InvalidInput
@@ -34,6 +34,7 @@ def judge(
     device: Annotated[
         str, typer.Option(help="Device to judge on: cuda, h200, rtx4090, model:<target>, ...")
     ] = "model:sm_90",
+    vary: Vary = None,
     admit: Admit = False,
     as_json: AsJson = False,
     url: Url = None,
@@ -42,11 +43,11 @@ def judge(
     """Judge one CANDIDATE against SPEC."""
     where = url or Settings().url
     if where is None:
-        operator = _operator(spec, device)
+        operator = _operator(spec, device, vary)
         source = read_candidate(candidate, operator.entry)
         judgement = asyncio.run(_judge(operator, source.text, read_device(device, "--device"), admit=admit))
     else:
-        source, judgement = asyncio.run(_judge_there(spec, candidate, device, where, token, admit=admit))
+        source, judgement = asyncio.run(_judge_there(spec, candidate, device, where, token, vary=vary, admit=admit))
     if as_json:
         emit_json(_document(judgement))
     else:
@@ -54,9 +55,9 @@ def judge(
     raise typer.Exit(0 if judgement.outcome is Outcome.CORRECT else NOT_CORRECT)
 
 
-def _operator(spec: str, device: str) -> Operator:
-    file = source_file(spec)
-    return load_operator(spec) if file is None else operator_in_one_step(file, device)
+def _operator(spec: str, device: str, vary: str | None) -> Operator:
+    file = source_file(spec, vary)
+    return load_operator(spec) if file is None else operator_in_one_step(file, device, required=False)
 
 
 async def _judge(operator: Operator, source: str, device: Device, *, admit: bool) -> Judgement:
@@ -66,10 +67,17 @@ async def _judge(operator: Operator, source: str, device: Device, *, admit: bool
 
 
 async def _judge_there(
-    spec: str, candidate: Sequence[Path], device: str, url: str, token: str | None, *, admit: bool
+    spec: str,
+    candidate: Sequence[Path],
+    device: str,
+    url: str,
+    token: str | None,
+    *,
+    vary: str | None,
+    admit: bool,
 ) -> tuple[JoinedFiles, Judgement]:
     async with reach(url, token) as reef:
-        file = source_file(spec)
+        file = source_file(spec, vary)
         named = (
             operator_of(spec) if file is None else await asyncio.to_thread(operator_in_one_step, file, "model:sm_90")
         )

@@ -84,21 +84,26 @@ def source_file(spec: str, vary: str | None = None, *, field: str = "SPEC") -> S
     return SourceFile(several.text if several else text, name, target, names, files=several)
 
 
-def operator_in_one_step(file: SourceFile, device: str, keep: Path | None = None, *, seeded: bool = True) -> Operator:
+def operator_in_one_step(
+    file: SourceFile, device: str, keep: Path | None = None, *, seeded: bool = True, required: bool = True
+) -> Operator:
     """Make an operator with a seed kernel from a file, and show it.
 
     Args:
         file: The file.
         device: Device that the kernel is for.
         keep: Folder to keep the operator's folder in; None to keep none.
-        seeded: True if TorchInductor should write a seed kernel, without which there is no operator.
+        seeded: True if TorchInductor should write a seed kernel.
+        required: True if there is no operator without one; otherwise its absence is told.
 
     Raises:
-        InvalidInput: If the file cannot become an operator with a seed kernel.
+        InvalidInput: If the file cannot become an operator, or has no seed kernel although one is required.
         Unavailable: If one of our processes failed.
     """
     imported = asyncio.run(_imported(file, device, seeded=seeded))
-    operator = require_seed(imported) if seeded else imported.operator
+    operator = require_seed(imported) if seeded and required else imported.operator
+    if seeded and not operator.seeds:
+        err.print(f"note: no seed kernel to compare with: {imported.no_seed}", highlight=False, markup=False)
     home = None if keep is None else keep / operator.name
     if home is not None and not home.exists():
         write_folder(home, imported)

@@ -35,13 +35,17 @@ class Choice:
 
     Attributes:
         graph: Graph with the values as its only result.
+        graph_with_places: Graph with the places and the values as its results.
         axis: Axis along which a place counts.
         squeezed: True if the result lacks that axis.
+        depends_on_another: True if values with rounding are chosen among on the way to the values.
     """
 
     graph: Graph
+    graph_with_places: Graph
     axis: int
     squeezed: bool
+    depends_on_another: bool
 
     @classmethod
     def of(cls, graph: Graph, number: int, rounded: RoundedFloats) -> Self | None:
@@ -63,7 +67,19 @@ class Choice:
         if source.node not in rounded.nodes:
             return None
         told = {"outputs": (source,), "output_shapes": ((),), "output_dtypes": ("float32",)}
-        return cls(graph.model_copy(update=told), axis, not kept)
+        both = {
+            "outputs": (graph.outputs[number], source),
+            "output_shapes": ((), ()),
+            "output_dtypes": (graph.output_dtypes[number], "float32"),
+        }
+        before = graph.model_copy(update={"nodes": graph.nodes[: source.node + 1]})
+        return cls(
+            graph=graph.model_copy(update=told),
+            graph_with_places=graph.model_copy(update=both),
+            axis=axis,
+            squeezed=not kept,
+            depends_on_another=bool(chosen_among(before, rounded)),
+        )
 
     def explains(
         self, got: torch.Tensor, expected: torch.Tensor, values: torch.Tensor, allowance: torch.Tensor

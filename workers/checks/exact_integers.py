@@ -4,7 +4,14 @@ import torch
 
 from workers.checks.base import Check, CheckEvidence, CheckFinding
 from workers.checks.location import at, cluster
+from workers.checks.special_values import BOUNDED
+from workers.inputs import PLANTED
 from workers.protocol import Outcome
+
+_ADVICE = (
+    ": some inputs are NaN or infinite there; treat them as the reference does, where sort, topk and argmax put NaN "
+    f"above all numbers, {BOUNDED}"
+)
 
 
 class ExactIntegers(Check):
@@ -33,7 +40,7 @@ class ExactIntegers(Check):
                 reason = (
                     f"output '{output.name}' is {got.flatten()[place].item()} at {at(place, got.shape)}, expected "
                     f"{expected.flatten()[place].item()} ({cluster(wrong)}; {evidence.shape.key}, "
-                    f"{evidence.draw} inputs)"
+                    f"{evidence.draw} inputs){_ADVICE if evidence.draw in PLANTED else ''}"
                 )
                 return CheckFinding(2.0, Outcome.WRONG_RESULT, reason)
         return CheckFinding(0.0)

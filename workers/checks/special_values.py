@@ -15,8 +15,8 @@ OVERFLOW_ROUNDOFFS = 4.0
 roundoffs of the dtype before the last rounding: quantised rows end with the largest value itself."""
 
 
-_BOUNDED = "or, if the operator's inputs are always finite, bound them with `low` and `high` in its spec"
-# The way out for operators that never meet such inputs.
+BOUNDED = "or, if the operator's inputs are always finite, bound them with `low` and `high` in its spec"
+"""Remedy for operators that never meet NaN and infinities."""
 
 
 class SpecialValues(Check):
@@ -70,7 +70,7 @@ def _advice(draw: str, got: torch.Tensor, native: torch.Tensor) -> str:
     if got.isnan() and native.isfinite() and draw in PLANTED:
         return (
             ": a NaN or infinity of the inputs reaches a result that does not depend on it; leave elements out with "
-            f"tl.where, not by multiplying with 0 or adding a large negative number; {_BOUNDED}"
+            f"tl.where, not by multiplying with 0 or adding a large negative number; {BOUNDED}"
         )
     if got.isnan() and native.isfinite():
         return ": an element that is never written, an overflow, or inf - inf"
@@ -78,10 +78,10 @@ def _advice(draw: str, got: torch.Tensor, native: torch.Tensor) -> str:
         return (
             ": a NaN of the inputs, or one that infinities make (inf - inf, 0 * inf), must reach the output; tl.max, "
             "tl.maximum and tl.clamp leave it out unless they are told propagate_nan=tl.PropagateNan.ALL, which tl.max "
-            f"cannot be: use tl.reduce with such a tl.maximum; {_BOUNDED}"
+            f"cannot be: use tl.reduce with such a tl.maximum; {BOUNDED}"
         )
     if draw in PLANTED and not native.isfinite():
-        return f": NaN and infinities of the inputs must be where the reference has them; {_BOUNDED}"
+        return f": NaN and infinities of the inputs must be where the reference has them; {BOUNDED}"
     if native.isinf() and draw not in PLANTED:
         return (
             ": the reference overflows there; if the operator's inputs are smaller, as decays between 0 and 1 are, "

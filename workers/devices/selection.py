@@ -11,7 +11,8 @@ from workers.inputs import DRAWS
 from workers.protocol import DTYPE_BYTES, Bundle, Graph, Operator, Plan
 
 LARGEST_BYTES = 4 * 2**20
-"""Maximum bytes of inputs and results of an executed plan: about half a second for five draws on one core."""
+"""Maximum bytes of inputs and results of an executed plan: about half a second for five draws on one core. The
+smallest may be larger, within `TOTAL_BYTES`: weights of fixed sizes leave no other."""
 ALL_DRAWS_BYTES = 2**18
 """Maximum bytes of inputs and results for every draw; larger plans get `normal` and one more in turn, except the
 smallest, if it is within `TOTAL_BYTES`: beside caches only that one is executed, and would never see ends of ranges."""
@@ -56,7 +57,7 @@ def select_cases(bundle: Bundle, graphs: Sequence[Graph], operator: Operator) ->
         draws = tuple(DRAWS) if size <= most else ("normal", others[index % len(others)])
         if cases and rows(operator, graph) > MOST_ROWS:
             continue
-        if size > LARGEST_BYTES or (cases and spent + size * len(draws) > TOTAL_BYTES):
+        if (cases and size > LARGEST_BYTES) or spent + size * len(draws) > TOTAL_BYTES:
             break
         spent += size * len(draws)
         cases.append(SelectedRun(plan, graph, draws, size))

@@ -27,6 +27,7 @@ from workers.inductor_seeds.complex_pairs import complex_pairs
 from workers.inductor_seeds.extremes import values_of
 from workers.inductor_seeds.indexing import terms
 from workers.inductor_seeds.operations import DECOMPOSITIONS, NAMESPACE, thin_products
+from workers.inductor_seeds.rounding import round_what_is_read_twice
 from workers.inductor_seeds.runtime import dotted
 from workers.protocol import Operator, Outcome
 from workers.protocol.extent import size_of
@@ -270,6 +271,7 @@ def _generate(traced: fx.GraphModule, inputs: list[FakeTensor]) -> str:
     scan.num_splits = partial(_whole, scan.num_splits)
     mode = inputs[0].fake_mode
     _pack_results(traced)
+    round_what_is_read_twice(traced)
     settings = {"triton.native_matmul": True, "triton.autotune_at_compile_time": False, "compile_threads": 1}
     with ExitStack() as stack:
         stack.enter_context(_late("torch._inductor.config").patch(settings))

@@ -110,6 +110,18 @@ def _flat(statements: Sequence[ast.stmt], namespace: Mapping[str, object]) -> It
         else:
             yield statement
             yield from _guessed(statement, namespace)
+            yield from (kernel for kernel in _kernels_of(statement) if kernel.name not in namespace)
+
+
+def _kernels_of(statement: ast.stmt) -> Iterator[ast.FunctionDef]:
+    """Yield the kernels that a class holds or a function makes.
+
+    Names in them are those of the module. A kernel that reads its function's own names is refused later, as these are
+    missing.
+    """
+    for item in statement.body if isinstance(statement, ast.ClassDef | ast.FunctionDef) else ():
+        if isinstance(item, ast.FunctionDef) and any(_last_name(each) == "jit" for each in item.decorator_list):
+            yield item
 
 
 def _guessed(statement: ast.stmt, namespace: Mapping[str, object]) -> Sequence[ast.stmt]:

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from math import prod
 
 import torch
 from pydantic import ValidationError
@@ -150,7 +151,7 @@ def _inspected(question: ProblemQuestion) -> ProblemInspection:
         parameters={tensor.name: tensor.parameter for tensor in problem.tensors if tensor.parameter is not None},
         shapes=tuple({json.dumps(shape): shape for shape in timed}.values()),
         ranges=_possible(inputs, largest, ranges),
-        notes=(*_notes(problem), *_notes_on_inputs(inputs, orders)),
+        notes=(*_notes(problem), *_notes_on_inputs(inputs, orders), *running.notes()),
         default_tf32=running.default_tf32 and any(item.dtype == "float32" for item in inputs),
     )
 
@@ -203,6 +204,14 @@ class _Running:
             return all(isinstance(result, torch.Tensor) and result.numel() for result in self._run(sizes))
         except RAISED:
             return False
+
+    def notes(self) -> Iterator[str]:
+        """Yield a note if sizes stay fixed because it would have run too often."""
+        if self._left < 0:
+            yield (
+                f"Sizes without a range may vary all the same: {self._operations} operations, as in a loop over "
+                "positions, are too many to try other sizes. Add those that vary to `[ranges]` in the spec."
+            )
 
     def failure(self, values: Sequence[torch.Tensor]) -> str:
         """Return what `forward` raises with these values of all tensors; empty if it computes."""
@@ -308,8 +317,9 @@ def _orders(problem: LoadedProblem, places: Set[str]) -> dict[str, ObservedOrder
     for tensor in problem.tensors:
         orders = []
         for number, values in enumerate(tensor.values):
-            others = (other.sizes[number] for other in problem.tensors if other is not tensor)
+            others = [other.sizes[number] for other in problem.tensors if other is not tensor]
             extents = {size for sizes in others for size in sizes}
+            extents |= {prod(sizes[:2]) for sizes in others if len(sizes) > 2}  # Slots of a cache in pages.
             orders.append(order_of(values, extents, are_places=tensor.name in places))
         first = orders[0] if orders else None
         known = first is not None and first.distribution is None and first.marker is None and tensor.origin.bounded
@@ -447,10 +457,13 @@ def _notes_on_inputs(inputs: Sequence[Input], orders: Mapping[str, ObservedOrder
     for item in inputs:
         if item.mutable:
             yield f"'{item.name}' is changed in place: its content after the call is a result, which nobody returns."
+        if isinstance(item.high, str) and item.high.endswith("+1") and item.distribution not in ORDERED:
+            yield f"Values of '{item.name}' are at most {item.high[:-2]}, as in the examples: kernels may rely on it."
+            continue
         if item.name not in orders:
             continue
         if item.distribution in ORDERED and item.distribution is not None:
-            said = ORDER_WORDS[item.distribution].format(high=item.high)
+            said = ORDER_WORDS[item.distribution].format(high=_number(item.high))
             said += "" if item.marker is None else f", but for those that are {item.marker}"
             yield f"'{item.name}' {said}, and kernels may rely on it: its distribution is '{item.distribution}'."
         else:

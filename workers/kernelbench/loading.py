@@ -272,9 +272,11 @@ class _Loading:
             with self._recorder, self._origins, torch.device("meta"), without_card():
                 found = hinted(self._signature, self._namespace)
             if found is None:
+                other = "; get_inputs() counts beside a class Model alone" if "get_inputs" in self._namespace else ""
                 raise ProblemUnfit(
-                    f"it does not say what '{self._target}' is called with: beside it define {EXAMPLES}(), which "
-                    'returns a list of arguments, or give each tensor a hint with dtype and sizes: x: "float32[M, 64]"'
+                    f"it does not say what '{self._target}' is called with{other}: beside it define {EXAMPLES}(), "
+                    "which returns a list of arguments, or give each tensor a hint with dtype and sizes: "
+                    'x: "float32[M, 64]"'
                 )
             self._hinted = found.dimensions
             return [found.arguments], found.notes

@@ -14,7 +14,8 @@ from workers.protocol.distribution import ORDERED_DTYPES
 FEWEST_SORTED = 8
 """Minimum elements of a row that are called sorted: random ones are in order once in 8! draws."""
 FEWEST_MARKED = 2
-"""Minimum elements that are one negative number, of which there is no other, until it is called a marker."""
+"""Minimum elements that are one negative number, of which there is no other, until it is called a marker; among places
+to write to one is enough."""
 CHANCE = 0.01
 """Probability that random integers differ by chance, below which different ones are called unique."""
 NEAR = 8
@@ -72,7 +73,8 @@ def _ordered(
 def _marked(values: torch.Tensor, extents: Collection[int], *, are_places: bool) -> ObservedOrder | None:
     """Recognise indices among which one negative number stands for none, such as -100 for labels to ignore."""
     negative, indices = values[values < 0], values[values >= 0]
-    if len(negative) < FEWEST_MARKED or not len(indices) or bool((negative != negative[0]).any()):
+    fewest = 1 if are_places else FEWEST_MARKED
+    if len(negative) < fewest or not len(indices) or bool((negative != negative[0]).any()):
         return None
     high = int(indices.max())
     if values.dim() == 1 and (different := _different(indices[None], 0, high, extents, are_places=are_places)):

@@ -36,11 +36,11 @@ def bounds_of_indices(
         ends: Smallest and largest end that the values of integer arguments may have, by name.
         runs: Test of a choice at some sizes.
     """
-    for extents_of in (_within, _within_with_sums):
+    for extents_of in (_bounds, _bounds_with_sums):
         found = _bounded_by(extents_of, named, published, ranges, ends, runs)
         if found is not None:
             return found
-    first = {argument: names[0] for argument, end in ends.items() if (names := _within(named, published, end))}
+    first = {argument: texts[0] for argument, end in ends.items() if (texts := _bounds(named, published, end))}
     for highs in (first, {}):
         if left := _held(published, ranges, partial(runs, named, highs)):
             return named, left, highs
@@ -112,11 +112,19 @@ def _within(named: Named, published: Mapping[str, int], bounds: tuple[int, int])
     return sorted(found, key=lambda name: published[name])
 
 
-def _within_with_sums(named: Named, published: Mapping[str, int], bounds: tuple[int, int]) -> list[str]:
+def _bounds(named: Named, published: Mapping[str, int], bounds: tuple[int, int]) -> list[str]:
+    """Return the same; behind those of that very size the one that is one less, which is the longest of lengths."""
+    found = _within(named, published, bounds)
+    exact = [name for name in found if published[name] == bounds[0]]
+    less = [f"{name}+1" for name in named if published[name] + 1 == bounds[0]]
+    return exact + (less if len(less) == 1 else []) + found[len(exact) :]
+
+
+def _bounds_with_sums(named: Named, published: Mapping[str, int], bounds: tuple[int, int]) -> list[str]:
     """Return the same, and after them the sums of two dimensions, as of tensors that are joined."""
     sums = {f"{one}+{other}": published[one] + published[other] for one, other in combinations(named, 2)}
     found = [text for text, size in sums.items() if bounds[0] <= size <= bounds[1]]
-    return _within(named, published, bounds) + sorted(found, key=sums.__getitem__)
+    return _bounds(named, published, bounds) + sorted(found, key=sums.__getitem__)
 
 
 def _partitions(names: Sequence[str]) -> list[list[list[str]]]:

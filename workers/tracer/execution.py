@@ -27,6 +27,8 @@ from workers.tracer.tuning import Choice, Tuning
 
 SHARE = 0.8
 """Share of the deadline for variants; the rest is for the reply, which may be megabytes."""
+ALLOWED = "which the operator's ranges allow; whoever wrote it may narrow them: `[ranges]` in the spec, or `--vary`"
+"""End of a reason that only a boundary shape meets."""
 LEAST_S = 2.0
 """Minimum processor seconds of a variant before it is cut; most candidates need one for all shapes."""
 
@@ -197,7 +199,7 @@ class CandidateExecution:
         ordered = tuple(plans[each.key] for each in self._job.shapes) if not edge.ended.reason else ()
         ended = edge.ended.model_dump()
         if edge.ended.reason and plans and shape.role is not ShapeRole.BENCHMARK:
-            ended["reason"] = tidy(f"{edge.ended.reason} (at {shape.key}, which the operator's ranges allow)")
+            ended["reason"] = tidy(f"{edge.ended.reason} (at {shape.key}, {ALLOWED})")
         return TracedPlans(configuration=self._tuning.describe(choice), plans=ordered, **ended)
 
     def _trace_shape(self, shape: Shape) -> Plan:

@@ -248,6 +248,8 @@ class OperationGuard(DispatchMode):
         self.places: set[str] = set()
         """Names of inputs that say where elements are written."""
         self._inputs = {tensor.untyped_storage()._cdata: name for name, tensor in inputs.items()}
+        self._computed: dict[int, tuple[str, torch.Tensor]] = {}
+        """Names of single inputs that integers are computed from, and these integers, by their memory."""
 
     def __torch_dispatch__(
         self,
@@ -276,7 +278,10 @@ class OperationGuard(DispatchMode):
         self._note_places(name, args)
         if name == "native_batch_norm" and args[5]:
             return self._normalised(operation, args)
-        return operation(*args, **(kwargs or {}))
+        result = operation(*args, **(kwargs or {}))
+        if torch.Tag.pointwise in operation.tags or name == "_to_copy":
+            self._note_computed(args, result)
+        return result
 
     def _note(self, operation: OpOverload, value: object) -> None:
         """Note an input that an operation writes to, or refuse that."""
@@ -308,7 +313,18 @@ class OperationGuard(DispatchMode):
             places = args[1] if plain == "index_put" else args[2:3]
             for each in places if isinstance(places, list | tuple) else ():
                 if isinstance(each, torch.Tensor):
-                    self.places |= {self._inputs.get(each.untyped_storage()._cdata, "")} - {""}
+                    self.places |= {self._source(each)} - {""}
+
+    def _note_computed(self, args: tuple[object, ...], result: object) -> None:
+        """Note integers and flags that elements of one input alone decide, such as `slots // 16`."""
+        sources = {self._source(each) for each in args if isinstance(each, torch.Tensor) and each.dim()}
+        if len(sources) == 1 and isinstance(result, torch.Tensor) and not result.is_floating_point():
+            self._computed[result.untyped_storage()._cdata] = (sources.pop(), result)
+
+    def _source(self, tensor: torch.Tensor) -> str:
+        """Return the input that a tensor lies in or is computed from; empty if it is none, or no single one."""
+        at = tensor.untyped_storage()._cdata
+        return self._inputs.get(at, "") or self._computed.get(at, ("",))[0]
 
     def _normalised(self, operation: OpOverload, args: tuple[object, ...]) -> object:
         """Normalise a batch in training, with the update of its statistics written out: its schema hides that."""

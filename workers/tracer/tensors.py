@@ -38,7 +38,10 @@ _READS_BY_SYNTAX = {
 # Syntax that the candidate wrote instead of such a name.
 _UPLOADS = (torch.tensor, torch.as_tensor, torch.asarray, torch.from_numpy)
 _SHAPES_ONLY = "while tracing tensors have no values: decide on shapes, strides and dtypes, or inside the kernel"
-_UPLOAD = "host code copies host data to the device: compute it in a kernel, or pass numbers as launch arguments"
+_UPLOAD = (
+    "host code copies host data to the device: compute it in a kernel, pass numbers as launch arguments, or make a "
+    "table of them an input of the operator"
+)
 
 Args = Sequence[Any]
 Kwargs = Mapping[str, Any]

@@ -13,6 +13,7 @@ from service.evaluation.single import Judgement, VariantJudgement
 from service.operators.catalogue import load_catalogue
 from tests.service import records
 from tests.service.listing import list_cards
+from tests.workers.kernelbench.files import FUNCTION
 from workers.protocol import Device, Outcome, Ratio, ShapeResult, Trust
 
 KEYS = {
@@ -114,6 +115,13 @@ def test_times_stand_beside_a_copy_of_the_same_bytes() -> None:
     variant = VariantJudgement(0, {}, Outcome.CORRECT, "", None, speedup=Ratio(low=2, mid=2, high=2), report=report)
     told = in_words(Judgement(report.device, Outcome.CORRECT, "", None, (variant,), {}))
     assert told[1].endswith("eager 9.00 us; a copy of its bytes takes 1.25 us, 1.00 us at the peak bandwidth")
+
+
+def test_the_sizes_of_a_python_file_that_vary_are_named(seed: Path, tmp_path: Path) -> None:
+    (tmp_path / "my.py").write_text(FUNCTION)
+    result = CliRunner().invoke(app, ["judge", f"{tmp_path}/my.py:gated", str(seed), "--vary", "heads"])
+    assert isinstance(result.exception, InvalidInput)
+    assert "'heads' is no size that may vary; those are: rows" in result.exception.detail
 
 
 def test_a_file_that_is_no_text_is_refused(seed: Path) -> None:

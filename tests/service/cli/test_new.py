@@ -77,6 +77,20 @@ def test_files_beside_the_file_are_part_of_it(tmp_path: Path) -> None:
         operator_in_one_step(file, "model:sm_90", seeded=False)
 
 
+SORTED = """
+def sorted_rows(x: "float32[64, 8192]"):
+    return x.sort(dim=-1, stable=True)[0]
+"""
+
+
+def test_a_file_without_a_seed_is_judged_all_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    operator = operator_in_one_step(SourceFile(SORTED), "model:sm_90", required=False)
+    assert operator.entry == "sorted_rows" and not operator.seeds
+    assert "note: no seed kernel to compare with: TorchInductor" in " ".join(capsys.readouterr().err.split())
+    with pytest.raises(InvalidInput, match="no seed kernel"):
+        operator_in_one_step(SourceFile(SORTED), "model:sm_90")
+
+
 @pytest.mark.parametrize(
     "answer, chosen", [("all\n", ("M", "N")), ("\n", ("M", "N")), ("none\n", ()), ("K\nN\n", ("N",))]
 )

@@ -104,3 +104,46 @@ def test_what_no_rounding_explains_is_wrong(what):
 def test_ties_of_inputs_are_broken_as_in_the_reference(seed):
     found = CHECK.examine(gather(operator("argmax"), "structured", seed, lambda x: last_of_equals(x, 1)[..., 0]))
     assert found.outcome is Outcome.WRONG_RESULT
+
+
+GROUPED = (
+    "def grouped(x, w):\n"
+    "    p = torch.sigmoid(x.float() @ w.float())\n"
+    "    groups = p.unflatten(-1, (8, -1)).amax(-1)\n"
+    "    kept = torch.zeros_like(groups).scatter(1, groups.topk(4, dim=-1).indices, 1.0)\n"
+    "    kept = kept.repeat_interleave(p.shape[1] // 8, 1)\n"
+    "    return p.masked_fill(kept == 0, float('-inf')).topk(4, dim=-1).indices.to(torch.int32)\n"
+)
+
+
+def grouped(p, groups=4, among=4):
+    """The best `among` the best groups; of equal ones the last first."""
+    best = last_of_equals(p.unflatten(-1, (8, -1)).amax(-1), groups)
+    kept = torch.zeros(len(p), 8).scatter(1, best, 1.0).repeat_interleave(p.shape[1] // 8, 1)
+    return last_of_equals(p.masked_fill(kept == 0, float("-inf")), among)[..., -4:].int()
+
+
+@pytest.fixture
+def grouped_operator(monkeypatch):
+    monkeypatch.setitem(REFERENCES, "grouped", (GROUPED, FORMS))
+    made = operator("grouped")
+    return made.model_copy(update={"outputs": (made.outputs[0].model_copy(update={"dtype": "int32"}),)})
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_choice_within_groups_of_equal_scores_is_open(grouped_operator, seed):
+    def kernel(x, w):
+        return grouped(torch.sigmoid(x.float() @ w.float()))
+
+    found = CHECK.examine(gather(grouped_operator, "structured", seed, kernel, N=64))
+    assert found.outcome is None, found.reason
+
+
+@pytest.mark.parametrize("groups, among", [(3, 4), (4, 5)])
+def test_a_group_too_few_or_the_second_best_first_are_wrong(grouped_operator, groups, among):
+    def kernel(x, w):
+        return grouped(torch.sigmoid(x.float() @ w.float() / 8), groups, among)
+
+    for draw in ("structured", "normal"):
+        evidence = gather(grouped_operator, draw, 0, kernel, N=64)
+        assert CHECK.examine(evidence).outcome is Outcome.WRONG_RESULT, draw

@@ -196,3 +196,12 @@ def test_a_factor_that_the_reference_rounds_may_be_rounded(monkeypatch, rounds):
 
     assert CHECK.examine(gather(made, "normal", 0, kernel)).outcome is None
     assert CHECK.examine(gather(made, "normal", 0, coarser)).outcome is Outcome.WRONG_RESULT
+
+
+def test_where_inputs_are_not_finite_the_reason_says_so_and_names_the_bounds():
+    def smallest_first(x):
+        return x.isnan().int().argmax(-1) + 1
+
+    for draw in ("planted", "normal"):
+        reason = CHECK.examine(gather(operator("argmax"), draw, 0, smallest_first)).reason
+        assert ("`low` and `high`" in reason and "NaN above all numbers" in reason) is (draw == "planted"), reason

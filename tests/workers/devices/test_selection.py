@@ -8,6 +8,7 @@ from workers.devices.selection import (
     LARGEST_BYTES,
     MOST_ROWS,
     ROW_BYTES,
+    TOTAL_BYTES,
     SelectedRun,
     contract_bytes,
     cost,
@@ -65,6 +66,14 @@ def test_there_is_a_limit():
     assert select_cases(bundle, references, SOFTMAX) == []
     bundle, references = stretched([(LARGEST_BYTES - ROW_BYTES) // 4] * 4)
     assert len(select_cases(bundle, references, SOFTMAX)) == 2, "all draws together have one, too"
+
+
+def test_the_smallest_plan_may_be_larger():
+    bundle, references = stretched([LARGEST_BYTES // 4] * 4)
+    (case,) = select_cases(bundle, references, SOFTMAX)
+    assert case.cost > LARGEST_BYTES and len(case.draws) == 2
+    bundle, references = stretched([TOTAL_BYTES // 8] * 4)
+    assert select_cases(bundle, references, SOFTMAX) == []
 
 
 def test_no_plan_is_left_out_for_memory_of_its_own():

@@ -37,6 +37,26 @@ def test_imports_constants_and_functions_are_taken_over():
     assert wrapped.fn is taken.namespace["helper"] and taken.left_out == {}
 
 
+def test_kernels_that_a_class_holds_are_taken_without_the_class():
+    taken = take(
+        "SIZE = 4\n\n\nclass Scan:\n    SIZE = 8\n\n    @staticmethod\n    @triton.jit\n"
+        "    def kernel(x, B: tl.constexpr):\n        tl.store(x, SIZE)\n\n"
+        "    @classmethod\n    def forward(cls, x):\n        cls.kernel[(1,)](x)\n"
+    )
+    kernel = taken.namespace["kernel"]
+    assert type(kernel) is JITFunction and [each.name for each in taken.definitions.values()] == ["kernel"]
+    assert kernel.fn.__globals__["SIZE"] == 4, "a method sees names of the module"
+    assert "Scan" in taken.left_out
+
+
+def test_kernels_that_a_function_makes_are_taken_but_not_in_place_of_others():
+    made = "def make():\n    @triton.jit\n    def kernel(x):\n        tl.store(x, 3)\n\n    return kernel\n"
+    own = "@triton.jit\ndef kernel(x):\n    tl.store(x, 1)\n"
+    for text, number in ((made, 3), (made + own, 1), (own + made, 1)):
+        taken = take(text)
+        assert f"tl.store(x, {number})" in ast.unparse(taken.definitions[taken.namespace["kernel"].fn])
+
+
 def test_types_are_imported_for_whoever_writes_annotations():
     taken = take(
         "import typing\nfrom typing import Optional\nKnown = Optional[int]\nSIZE: typing.Final = 4\n"

@@ -4,7 +4,7 @@ import pytest
 
 from tests.workers.kernelbench.files import FUNCTION, HINTED
 from tests.workers.kernelbench.problems import IN_PLACE, LINEAR, LOSS, forward
-from workers.kernelbench import inspect
+from workers.kernelbench import inspect, inspection
 from workers.kernelbench.inspection import inspect_problem
 from workers.protocol import Distribution
 from workers.protocol.kernelbench import ProblemInspection, ProblemQuestion
@@ -353,6 +353,74 @@ def example_inputs():
     assert levels.high == 256.0 and cache.mutable
     assert (at.distribution, at.high) == (Distribution.UNIQUE, cache.shape[0]) and at.shape == new.shape[:1]
     assert found.ranges[str(cache.shape[0])][1] == 4096 and found.ranges[str(at.shape[0])] == (1, 64)
+
+
+LOOP = """
+import torch
+
+def recurrent(x, h):
+    for t in range({0}):
+        h = torch.tanh(h * 0.5 + x[:, t] * 0.25).clamp(-1, 1)
+    return h
+
+def example_inputs():
+    return [torch.randn(32, {0}, 64), torch.randn(32, 64)]
+"""
+
+
+def test_a_long_loop_says_why_its_sizes_stay_fixed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inspection, "MOST_OPERATIONS", 3000)
+    short, long = (look(LOOP.format(steps), target="recurrent") for steps in (4, 200))
+    assert short.ranges and not any("are too many" in note for note in short.notes)
+    assert not long.ranges and "`[ranges]`" in long.notes[-1]
+
+
+def test_get_inputs_beside_another_class_is_named() -> None:
+    text = "import torch\n\nclass Net(torch.nn.ReLU):\n    pass\n\ndef get_inputs():\n    return [torch.randn(4, 4)]\n"
+    assert "'Net' is called with; get_inputs() counts beside a class Model alone" in look(text, target="Net").reason
+    assert "get_inputs" not in look(text.replace("get_inputs", "given"), target="Net").reason
+
+
+PAGED = """
+import torch
+
+def write(cache, new, slots):
+    {0}
+
+def example_inputs():
+    slots = torch.randperm(1024)[:64]
+    slots[5] = {1}
+    return [torch.zeros(64, 16, 32), torch.randn(64, 32), slots]
+"""
+PADDED = """rows = torch.cat([cache.view(1024, 32), cache[0, :1]])
+    at = torch.where(slots >= 0, slots, 1024)
+    cache.copy_(rows.index_copy(0, at, new)[:1024].view_as(cache))"""
+
+
+@pytest.mark.parametrize(
+    ("body", "value", "marker"),
+    [("cache[slots // 16, slots % 16] = new", "slots[5]", None), (PADDED, "-1", -1)],
+    ids=["pages", "one padded"],
+)
+def test_places_that_are_computed_from_slots_are_different_slots(body: str, value: str, marker: int | None) -> None:
+    found = look(PAGED.format(body, value), target="write")
+    slots = found.inputs[2]
+    assert (slots.distribution, slots.marker, slots.high) == (Distribution.UNIQUE, marker, 1024.0), found.reason
+    assert "different indices below 1024 in the examples" in found.notes[-1]
+
+
+def test_places_that_two_inputs_decide_are_those_of_none() -> None:
+    text = """
+import torch
+
+def write(cache, new, base, step):
+    cache[base[:, None] + step[None, :]] = new
+
+def example_inputs():
+    return [torch.zeros(1024, 32), torch.randn(2, 8, 32), torch.tensor([5, 0]), torch.tensor([3, 1, 4, 1, 5, 9, 2, 6])]
+"""
+    found = look(text, target="write")
+    assert [item.distribution for item in found.inputs[2:]] == [None, None], found.reason
 
 
 def test_an_empty_example_widens_its_range_and_is_not_timed() -> None:

@@ -1,5 +1,7 @@
 """Indices stay within what they index: dimensions that they reach are joined, or keep their size."""
 
+import pytest
+
 from tests.workers.kernelbench.test_inspection import look
 
 HEADER = "import torch\n\n"
@@ -54,6 +56,31 @@ def test_a_size_that_indices_of_a_fixed_number_reach_stays() -> None:
 def test_the_bound_of_indices_is_the_axis_that_they_index_where_others_have_its_size() -> None:
     table, index = look(HEADER + GATHERED).inputs
     assert index.high == table.shape[0] != index.shape[0]
+
+
+LENGTHS = """
+def attended(scores, lengths):
+    at = torch.arange(scores.shape[1], device=scores.device)
+    return scores.masked_fill(at >= lengths[:, None], float("-inf")).softmax(-1)
+
+
+def example_inputs():
+    return [torch.randn(8, 512), {0}]
+"""
+
+
+@pytest.mark.parametrize("made", ["torch.randint(1, 513, (8,))", "torch.tensor([512, 3, 77, 100, 4, 512, 9, 9])"])
+def test_lengths_of_up_to_a_whole_axis_are_bounded_by_it(made: str) -> None:
+    found = look(HEADER + LENGTHS.replace("{0}", made))
+    scores, lengths = found.inputs
+    assert lengths.high == f"{scores.shape[1]}+1" and found.ranges[scores.shape[1]][1] == 512
+    assert f"Values of 'lengths' are at most {scores.shape[1]}" in found.notes[-1]
+
+
+def test_lengths_that_two_sizes_may_bound_keep_their_numbers() -> None:
+    text = LENGTHS.replace("{0}", "torch.randint(1, 513, (8,)), torch.randn(8, 512)")
+    text = text.replace("lengths)", "lengths, other)").replace("softmax(-1)", "softmax(-1), other * 2")
+    assert look(HEADER + text).inputs[1].high == 513.0
 
 
 JOINED = """

@@ -40,7 +40,9 @@ def test_the_cheapest_benchmark_shape_decides_where_several_fail():
 def test_the_shape_is_named_where_the_timed_ones_do_not_fail():
     body = ALLOCATE + "assert x.shape[1] % 16 == 0, 'rows of 16'\n" + LAUNCH
     reply = traced(candidate(body), shapes=(shape(M=8, N=16), shape(ShapeRole.BOUNDARY, M=2, N=3)))
-    assert reply.variants[0].reason == "AssertionError: rows of 16 (at M=2,N=3, which the operator's ranges allow)"
+    reason = reply.variants[0].reason
+    assert reason.startswith("AssertionError: rows of 16 (at M=2,N=3, which the operator's ranges allow; ")
+    assert "`[ranges]`" in reason and "`--vary`" in reason
 
 
 def test_an_assertion_that_says_nothing_is_quoted():
