@@ -30,7 +30,7 @@ demo: $(STAMP)   ## Search for a faster softmax: measured on a card of this mach
 # Hundreds of processes import the same modules: whatever the environment says, only the first one compiles them.
 test test-all: export PYTHONDONTWRITEBYTECODE :=
 # WRITTEN would write all honest kernels when it is collected, in every process, for tests that are left out anyway.
-test: $(STAMP)   ## The test suite (12 to 15 minutes on 2 shared cores)
+test: $(STAMP)   ## The test suite (25 minutes on 2 shared cores)
 	$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal -m "not slow and not gpu" $(WRITTEN:%=--ignore=%) $(JUNIT:%=--junitxml=%)
 
 # Whoever drives a browser keeps an event loop running, in which no other test could run its own.

@@ -56,7 +56,17 @@ def test_a_border_that_few_values_hit_is_the_only_one_that_may_be_missed():
     assert survivors <= {"gt: border off by one"}
 
 
-@pytest.mark.parametrize("name", sorted(set(REFERENCES) - set(REFUSED) - {"causal"}))
+LIKE_LSTM = ("gru", "rnn_relu", "rnn_tanh")
+"""Recurrent layers that take the way of an LSTM, half a minute each."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow if name in LIKE_LSTM else ())
+        for name in sorted(set(REFERENCES) - set(REFUSED) - {"causal"})
+    ],
+)
 def test_what_can_be_judged_is_admitted(name):
     of = operator(name)
     gate = admit(of, graphs_at_points(of), limit_s=60.0)
