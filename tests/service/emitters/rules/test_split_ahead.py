@@ -1,6 +1,11 @@
 import pytest
 
+from service.evaluation.single import Judge
+from service.operators.catalogue import load_operator
 from tests.service.emitters.samples import applies, rewritten, seed, small
+from workers.protocol import Device, Outcome
+
+BUFFERS = ("inputs", "outputs")
 
 PARTS = seed("matmul").replace("b, total)", "b, total, input_precision='tf32x3')")
 TURNED = PARTS.replace("a_ptr + rows[:, None] * K + inner[None, :]", "a_ptr + inner[:, None] * M + rows[None, :]")
@@ -14,6 +19,16 @@ def test_operands_are_split_once_with_the_summed_axis_last():
     assert "M, K, padded, M * padded, TURNED=False" in code
     assert "K, N, padded, N * padded, TURNED=True" in code
     assert "tl.trans" not in code and "tf32x3" not in code and code.count("input_precision='tf32'") == 3
+
+
+@pytest.mark.slow
+async def test_what_it_makes_is_judged_correct(tmp_path):
+    operator = load_operator("matmul")
+    float32 = {"dtype": "float32"}
+    told = {part: tuple(each.model_copy(update=float32) for each in getattr(operator, part)) for part in BUFFERS}
+    async with Judge(operator.model_copy(update=told), Device.parse("model:sm_90"), data=tmp_path) as judge:
+        verdict = await judge.judge(rewritten("split_ahead", PARTS))
+    assert (verdict.outcome, verdict.reason) == (Outcome.CORRECT, "")
 
 
 def test_products_share_the_kernel_that_splits():
