@@ -217,8 +217,7 @@ def work(options: argparse.Namespace, number: int, cards: Sequence[int]) -> None
                 process.start(device.target)
                 processes.put(process)
             rates = pool.submit(noted_rates, lines, cards[number])  # While the workers start.
-            told = {"device": device, "known": rates, "processes": processes, "until": options.until}
-            compare = partial(compare_problem, **told)
+            compare = partial(compare_problem, device=device, known=rates, processes=processes, until=options.until)
 
         os.sched_setaffinity(0, others or cores)
 

@@ -68,9 +68,10 @@ class ErrorRatio(Check):
         worst, doubt = 0.0, None
         for number in _float_outputs(evidence):
             finding = _examine_output(evidence, number)
-            if finding.outcome is not None and not finding.doubtful:
-                return finding
-            doubt = doubt or (finding if finding.doubtful else None)
+            if finding.outcome is not None:
+                if not finding.doubtful:
+                    return finding
+                doubt = doubt or finding
             worst = max(worst, finding.worst)
         return doubt or CheckFinding(worst)
 

@@ -12,9 +12,8 @@ from typing import Protocol
 import torch
 from torch import fx
 
+from workers.inductor_seeds.operations import HALVES
 from workers.reference import moves
-
-_NARROW = (torch.bfloat16, torch.float16)
 
 
 class _Value(Protocol):
@@ -36,7 +35,7 @@ def round_what_is_read_twice(traced: fx.GraphModule) -> None:
             continue
         value = node.meta.get("val")
         readers = [user for user in node.users if user.op != "output" and not _changes(user)]
-        if not isinstance(value, torch.Tensor) or value.dtype not in _NARROW or len(node.users) < 2 or _changes(node):
+        if not isinstance(value, torch.Tensor) or value.dtype not in HALVES or len(node.users) < 2 or _changes(node):
             continue
         if not readers or any(_changes(user) and user.args[0] is node for user in node.users):
             continue

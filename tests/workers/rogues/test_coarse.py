@@ -1,15 +1,11 @@
 """Where TF32 is allowed, products may be TF32, and nothing may be coarser."""
 
-from functools import cache
-
 import pytest
 
-from service.operators.shapes import all_shapes
-from tests.traces import trace_once
-from tests.workers.rogues.modelled import DEVICE, model_job
+from tests.workers.rogues.modelled import DEVICE, model_job, trace_of
 from tests.workers.rogues.ordered import HEADER, operator, tensor
 from workers.devices import ModelDevice
-from workers.protocol import Outcome, TraceJob, TraceReport
+from workers.protocol import Outcome
 
 OPERATOR = operator(
     "gated",
@@ -52,23 +48,9 @@ WRONG = {
 """Parts that are bfloat16."""
 
 
-@cache
-def traced(source: str | None) -> TraceReport:
-    job = TraceJob(
-        id="job",
-        search="search",
-        candidate=None if source is None else "candidate",
-        source=source,
-        operator=OPERATOR,
-        shapes=all_shapes(OPERATOR, 5),
-        target="sm_90",
-    )
-    return trace_once(job)
-
-
 def outcome(**parts: str) -> Outcome:
     source = KERNEL.format(**PARTS | parts)
-    job = model_job(OPERATOR, source, traced(source), traced(None).graphs)
+    job = model_job(OPERATOR, source, trace_of(OPERATOR, source), trace_of(OPERATOR, None).graphs)
     return ModelDevice(DEVICE, "tester").measure(job).outcome
 
 

@@ -9,12 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from service.operators.shapes import all_shapes
-from tests.traces import trace_once
-from tests.workers.rogues.modelled import DEVICE, model_job
+from tests.workers.rogues.modelled import DEVICE, model_job, trace_of
 from workers.devices import ModelDevice
 from workers.mutation_testing import admit
-from workers.protocol import Operator, Outcome, Report, TraceJob, TraceReport
+from workers.protocol import Operator, Outcome, Report, TraceReport
 from workers.protocol.plan import Pointer
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "operator-spec.md"
@@ -180,21 +178,15 @@ WRONG = {
 """Kernels that are wrong as people are, and what becomes of them on `model`."""
 
 
-def traced(of: Operator, source: str | None) -> TraceReport:
-    shapes = all_shapes(of, 7)
-    job = TraceJob(id="t", search="s", candidate="c", source=source, operator=of, shapes=shapes, target="sm_90")
-    return trace_once(job)
-
-
 @cache
 def graphs(layout: str):
-    report = traced(OPERATORS[layout], None)
+    report = trace_of(OPERATORS[layout], None, 7)
     assert report.graphs, report.reason
     return report.graphs
 
 
 def judged(layout: str, source: str) -> Report | TraceReport:
-    report = traced(OPERATORS[layout], source)
+    report = trace_of(OPERATORS[layout], source, 7)
     if report.outcome is not Outcome.CORRECT:
         return report
     return ModelDevice(DEVICE, "tester").measure(model_job(OPERATORS[layout], source, report, graphs(layout)))
@@ -234,7 +226,7 @@ def test_what_the_page_says_is_judged_as_it_says():
 
 def test_a_view_is_as_aligned_as_it_is():
     """At a full tile what begins with the buffer is moved four elements at once, and what is one further one by one."""
-    bundle = traced(OPERATORS["one further"], RIGHT["one further"]["a view"]).variants[0].bundle
+    bundle = trace_of(OPERATORS["one further"], RIGHT["one further"]["a view"], 7).variants[0].bundle
     (plan,) = (plan for plan in bundle.plans if plan.shape.dims == {"N": 129})
     (launch,) = plan.launches
     assert [pointer.offset_bytes for pointer in launch.arguments if isinstance(pointer, Pointer)] == [2, 0, 0]

@@ -5,11 +5,10 @@ from pathlib import Path
 import pytest
 
 from service.operators.catalogue import load_catalogue
-from service.operators.shapes import all_shapes, end_shapes
-from tests.traces import trace_once
-from tests.workers.rogues.modelled import DEVICE, model_job
+from service.operators.shapes import end_shapes
+from tests.workers.rogues.modelled import DEVICE, model_job, trace_of
 from workers.devices import ModelDevice
-from workers.protocol import Outcome, TraceJob, TraceReport
+from workers.protocol import Outcome
 
 OPERATOR = load_catalogue()["rope_half"]
 SOURCE = (Path(__file__).parents[3] / "operators" / "rope_half" / "seeds" / "heads.py").read_text()
@@ -26,23 +25,9 @@ SWAPPED = SWAPPED.replace("n_angles, ROWS:", "n_angles, HEADS, ROWS:").replace(
 )
 
 
-def traced(source: str | None) -> TraceReport:
-    job = TraceJob(
-        id="job",
-        search="search",
-        candidate=None if source is None else "candidate",
-        source=source,
-        operator=OPERATOR,
-        shapes=all_shapes(OPERATOR, 5),
-        target="sm_90",
-    )
-    return trace_once(job)
-
-
 @pytest.mark.parametrize(("source", "outcome"), [(SOURCE, Outcome.CORRECT), (SWAPPED, Outcome.WRONG_RESULT)])
 def test_heads_that_are_swapped_if_there_are_many_are_refused(source, outcome):
-    report = traced(source)
-    job = model_job(OPERATOR, source, report, traced(None).graphs)
+    job = model_job(OPERATOR, source, trace_of(OPERATOR, source), trace_of(OPERATOR, None).graphs)
     found = ModelDevice(DEVICE, "tester").measure(job)
     assert found.outcome is outcome, found.reason
 
