@@ -1,11 +1,13 @@
 """The examiner: carries out commands and returns findings."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import inf
 
 from workers.checks import CHECKS, Check, CheckEvidence, CheckResults
 from workers.checks.base import FreshDraws
 from workers.checks.bias import Bias
 from workers.checks.error_ratio import ErrorRatio
+from workers.checks.special_values import SpecialValues
 from workers.commands import (
     AttachArena,
     DropCache,
@@ -22,7 +24,7 @@ from workers.commands import (
 from workers.errors import BadMessage
 from workers.oracle.answer_cache import AnswerCache
 from workers.oracle.base import OracleCard, OracleSubject, PlanRun
-from workers.oracle.fast_check import FastCheck
+from workers.oracle.fast_check import ErrorMargin, FastCheck
 from workers.oracle.isolation import describe_misdeed, run_of, uncalled_runs
 from workers.oracle.looks import LOOK_S, ExaminedGroups, Look
 from workers.oracle.red_zones import describe_damage
@@ -196,13 +198,13 @@ class Examiner:
     def _suspects(self, runs: Sequence[PlanRun], look: Look, mine: int) -> Iterator[int]:
         """Yield positions of the runs in a look that the fast check does not clear, even with widened bounds.
 
-        Widened bounds take ten times as long as the others, and the first wrong run ends an examination. So doubted
-        runs are looked at one, two, four at a time. The first `mine` runs are the candidate's; those that are cleared
-        are recorded in the results.
+        Widened bounds take ten times as long as the others, and three times the memory; the first wrong run ends an
+        examination. So doubted runs are looked at one, two, four at a time, and without them where no bound can help.
+        The first `mine` runs are the candidate's; those that are cleared are recorded in the results.
         """
         fast_check = FastCheck(self._card, self._subject, self._memory, keeps=not self._is_fresh)
 
-        def suspected(batch: Sequence[int], *, widened: bool) -> list[int]:
+        def suspected(batch: Sequence[int], *, widened: bool) -> dict[int, ErrorMargin]:
             margins = dict(
                 zip(batch, fast_check.margins([runs[index] for index in batch], widened=widened), strict=True)
             )
@@ -210,14 +212,22 @@ class Examiner:
             if passed:
                 errors, biases = zip(*passed, strict=True)
                 self._results.approve({ErrorRatio.name: max(errors), Bias.name: max(biases)})
-            return [index for index, margin in margins.items() if not margin.is_right]
+            return {index: margin for index, margin in margins.items() if not margin.is_right}
 
         for batch in look.batches(fast_check.knows):
             self._unknown = look.unknown
             doubted, count = suspected(batch, widened=False), 1
-            while doubted:
-                yield from suspected(doubted[:count], widened=True)
-                doubted, count = doubted[count:], 2 * count
+            left = [*doubted]
+            while left:
+                few, left, count = left[:count], left[count:], 2 * count
+                strange = [index for index in few if doubted[index].error == inf and self._is_strange(runs[index])]
+                yield from strange
+                yield from suspected([index for index in few if index not in strange], widened=True)
+
+    def _is_strange(self, run: PlanRun) -> bool:
+        """Return True if a result is NaN or infinite where it must not be, as memory that was never written."""
+        check = self._checks.get(SpecialValues.name)
+        return check is not None and check.examine(self._evidence(run)).outcome is not None
 
     def _evidence(self, run: PlanRun) -> CheckEvidence:
         given = inputs_before(self._card, self._subject.operator, run)

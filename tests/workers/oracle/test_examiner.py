@@ -5,7 +5,7 @@ import torch
 
 from tests.workers.checks.cases import FAULTS, HONEST, LONGER, operator
 from tests.workers.oracle.stage import SEED, Stage
-from workers.checks import CHECKS
+from workers.checks import CHECKS, Expectation
 from workers.commands import (
     TIMED,
     AttachArena,
@@ -100,6 +100,14 @@ def test_an_output_that_is_never_written_is_called_that(content):
     seen = examine(stage, lambda x, weight: None, content)
     assert seen.outcome is Outcome.WRONG_RESULT
     assert "never written" in seen.reason
+
+
+def test_no_inputs_are_nudged_for_an_output_that_is_never_written(monkeypatch):
+    stage = Stage(operator("rmsnorm"))
+    monkeypatch.setattr(Expectation, "_movements", lambda *_, **__: pytest.fail("it takes memory"))
+    assert "never written" in examine(stage, lambda x, weight: None).reason
+    stage.adopt()
+    assert "never written" in examine_round(stage, lambda x, weight: None).reason
 
 
 def test_an_integer_that_is_never_written_is_wrong():
