@@ -202,6 +202,14 @@ def test_what_is_near_one_end_in_heavy_is_near_the_other_in_shifted():
         assert (mine > middle).float().mean() == 0.5
 
 
+def test_weights_on_both_sides_of_zero_are_near_one_end_throughout_so_that_their_sums_do_not_cancel():
+    weights = {"name": "w", "shape": ("M", "N"), "dtype": "float32", "distribution": "uniform", "low": -0.5, "high": 0.25}
+    layer = Operator(**operator().model_dump() | {"inputs": [weights]})
+    (lower,), (upper,) = (draw(layer, SHAPE, name, 1) for name in ENDS)
+    assert -0.5 <= lower.min() < lower.max() <= -0.5 + 0.75 * NEAR
+    assert 0.25 - 0.75 * NEAR <= upper.min() < upper.max() <= 0.25
+
+
 def test_stretches_near_an_end_are_long():
     rate, _, _ = draw(even_operator(), SHAPE, "heavy", 1)
     assert int((rate > -8.5).int().diff().abs().sum()) == 1, "half of all rows"

@@ -105,7 +105,8 @@ def respond(examiner: Examiner, order: Order) -> Reply:
             reply = _try(examiner, order)
     if isinstance(reply, DriverFault):
         return reply  # Nothing runs on the card any more.
-    examiner.tidy()
+    if not (isinstance(reply, ExaminedRuns) and examiner.goes_on(reply)):
+        examiner.tidy()
     if reply is None:
         beside = f"more than {examiner.peak_bytes() / 1e9:.1f} GB"
         return CommandRefused(

@@ -5,6 +5,7 @@ import torch
 
 from tests.workers.checks.cases import HONEST, gather, operator
 from workers.checks import CHECKS
+from workers.checks.special_values import _unexplained
 from workers.protocol import Outcome
 
 CHECK = CHECKS["special_values"]
@@ -25,6 +26,17 @@ def test_a_nan_of_its_own_is_refused():
         return y
 
     assert _after(add, "normal").outcome is Outcome.WRONG_RESULT
+
+
+@pytest.mark.parametrize("part", [7, 2**27])
+def test_differences_are_the_same_in_parts(part, monkeypatch):
+    monkeypatch.setattr("workers.checks.special_values.PART_ELEMENTS", part)
+    native = torch.tensor([[1.0, float("nan"), 3e38, float("inf")], [float("-inf"), 2.0, 0.0, float("inf")]])
+    got = torch.tensor([[float("nan"), float("nan"), float("inf"), 3e38], [float("inf"), 2.0, 0.0, 1.0]])
+    largest = torch.finfo(torch.float32).max
+    right = [[1.0, float("nan"), largest, largest * (1 + 1e-8)], [float("-inf"), 2.0, 0.0, 1.0]]
+    found = _unexplained(got, native, torch.tensor(right, dtype=torch.float64), torch.float32)
+    assert found.tolist() == [[True, False, False, False], [True, True, True, False]]
 
 
 @pytest.mark.parametrize("change", [lambda y: y.nan_to_num(0.0), lambda y: -y])

@@ -13,6 +13,7 @@ import pytest
 from tests.workers.devices.desk import opened_desk, trial_at
 from tests.workers.devices.kernels import PLAIN, job_for
 from workers.commands import (
+    ExamineRound,
     PairSide,
     RunSlot,
     TimedRound,
@@ -25,12 +26,13 @@ from workers.devices.measurement import inverse
 from workers.devices.paired_timing import (
     HOPELESS,
     LONG_US,
+    LONG_WARM_PAIRS,
     LOOK_CONFIDENCE,
     MAX_CALLS,
     PACER_STREAMS,
+    PAIRS_PER_LONG_ROUND,
     REST_S,
     STAGES,
-    WARM_PAIRS,
     CallTime,
     PairedTimer,
     PairedTimes,
@@ -123,6 +125,12 @@ def test_slots_are_used_in_no_order() -> None:
 def test_who_goes_first_is_drawn() -> None:
     firsts = [sample.side for sample in pair_up(200, 1, 0, Random(4))[::2]]
     assert 70 < firsts.count(PairSide.PACER) < 130
+
+
+def test_a_few_pairs_are_balanced_if_a_side_leads() -> None:
+    mine, its = PairSide.CANDIDATE, PairSide.PACER
+    sides = [sample.side for sample in pair_up(4, 1, 0, Random(4), leading=its)]
+    assert sides == [its, mine, mine, its, its, mine, mine, its]
 
 
 def test_a_race_says_how_much_slower_the_candidate_is() -> None:
@@ -237,6 +245,28 @@ def test_a_long_call_takes_a_quarter_of_the_pairs_and_the_card_rests() -> None:
         assert [timer._rest_s for timer in timers] == [0.0, REST_S]
 
 
+class Led(PairedTimer):
+    """Notes which side led each pair; there is no card."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.led: list[PairSide] = []
+
+    def _pairs_that_fit(self, wanted: int, calls: int) -> int:
+        return 1
+
+    def _look_at(self, order: ExamineRound) -> None:
+        self.led += [sample.side for sample in order.round.samples[::2]]
+
+
+def test_the_sides_of_a_long_call_lead_in_turn_whatever_fits_a_round() -> None:
+    with opened_desk() as processes:
+        timer = Led(trial_at(processes), dict.fromkeys(PairSide, 0), CallTime(LONG_US))
+        timer.time(16)
+        assert len(timer.led) == 4 + LONG_WARM_PAIRS
+        assert all(before is not after for before, after in pairwise(timer.led))
+
+
 class Placed(Unhurried):
     """Notes where a side's calls were, round by round."""
 
@@ -245,7 +275,7 @@ class Placed(Unhurried):
         self.places: list[tuple[RunSlot, ...]] = []
 
     def _round(self, pairs: int, calls: int, slots: Mapping[PairSide, tuple[RunSlot, ...]]) -> list[SamplePair]:
-        assert pairs <= WARM_PAIRS and slots[PairSide.CANDIDATE] != slots[PairSide.PACER]
+        assert pairs <= PAIRS_PER_LONG_ROUND and slots[PairSide.CANDIDATE] != slots[PairSide.PACER]
         self.places.append(slots[PairSide.CANDIDATE])
         return super()._round(pairs, calls, slots)
 

@@ -17,6 +17,7 @@ from workers.commands import (
     CommandRefused,
     DriverFault,
     ExaminedRuns,
+    ExamineIdle,
     InputContent,
     Reply,
     Reset,
@@ -72,6 +73,23 @@ def test_much_idle_memory_is_given_back_after_an_order(idle_bytes, freed):
     card.idle_bytes = idle_bytes
     assert isinstance(respond(Examiner(card, AnswerCache(64)), ATTEND), ExaminedRuns)
     assert card.freed == freed
+
+
+def test_idle_memory_is_kept_from_round_to_round_of_a_timing_and_no_longer():
+    stage = Stage(operator("softmax"))
+    stage._ask = partial(respond, stage.examiner)
+    stage.card.idle_bytes, stage.card.freed = IDLE_BYTES + 1, 0
+    kernel = HONEST["softmax"]
+    for _ in range(2):
+        assert stage.examine_round(kernel, kernel).outcome is None
+    assert stage.card.freed == 0
+    stage.ask(ExamineIdle(ranges=()))
+    assert stage.card.freed == 1
+    assert stage.examine_round(torch.zeros_like, kernel).outcome is not None
+    assert stage.card.freed == 2, "nothing follows a refusal"
+    stage.adopt()
+    stage.examine(kernel, InputContent(draw="normal", seed=SEED))
+    assert stage.card.freed == 4, "checked runs draw their inputs on the card, which takes memory"
 
 
 @pytest.mark.parametrize(("times", "left"), [(0, 4), (1, 3), (2, 0)])
