@@ -28,6 +28,7 @@ from benchmarks.kernelbench_prepare import DEFAULT, has_own_row
 from service.analysis.kernelbench import model_new, wilson
 from service.errors import InvalidInput
 from service.operators.catalogue import load_operator
+from service.operators.kernelbench import name_of_problem
 from workers.protocol import Outcome
 
 NAME = "kernelbench_campaign"
@@ -278,14 +279,24 @@ def defects_of(path: Path) -> dict[str, str]:
     }
 
 
-def write_solutions(lines: Sequence[Row], folder: Path, operators: Path, recording: Path) -> list[str]:
+def write_solutions(
+    lines: Sequence[Row], former: Sequence[Row], folder: Path, operators: Path, recording: Path
+) -> list[str]:
     """Write the best kernels, and a model's kernels that were judged, as modules `ModelNew`.
+
+    Args:
+        lines: Lines of sittings, which have the best kernels.
+        former: Rows of the results, which know a model's kernels of sittings whose lines are not at hand.
+        folder: Where to write.
+        operators: Operators that were prepared.
+        recording: Kernels of a model.
 
     Returns:
         The reasons of those that cannot be written.
     """
     failed = []
-    rows = [row for row in best(lines) if "contract" in row]
+    found = {row["row"]: row for row in map(_as_line, former)}
+    rows = [*(found | {row["row"]: row for row in best(lines) if "contract" in row}).values()]
     answers = {contract: recorded_kernels(recording, contract) for contract in {row["contract"] for row in rows}}
     for row in rows:
         for how, source in _solutions(row, answers[row["contract"]].get(row["operator"], ())):
@@ -298,6 +309,12 @@ def write_solutions(lines: Sequence[Row], folder: Path, operators: Path, recordi
             except InvalidInput as error:
                 failed.append(f"{row['row']} {how}: {error.detail}")
     return failed
+
+
+def _as_line(row: Row) -> Row:
+    """Return a row of the results as a line would tell it, without the best kernel."""
+    operator = name_of_problem(Path(row["problem"]))
+    return {**row, "row": f"{row['problem']} {row['contract']} {row['how']}", "operator": operator}
 
 
 def _solutions(row: Row, answers: Sequence[str]) -> list[tuple[str, str]]:
@@ -316,7 +333,7 @@ def conclude(lines: Sequence[Row], prepared: Sequence[Row], options: argparse.Na
     rows = merged(earlier["rows"], rows_of(lines, prepared, defects_of(options.conclude / f"{DEFECTS}.json"), ways))
     told: Row = {"commit": commit, "counts": counts(rows), "answers": answer_counts(rows), "shares": shares(rows)}
     if options.solutions is not None:
-        told["unwritten"] = write_solutions(lines, options.solutions, options.folder, options.answers)
+        told["unwritten"] = write_solutions(lines, rows, options.solutions, options.folder, options.answers)
     figures = FigureRows(options.conclude, NAME)
     figures.rows[:] = rows
     days = {datetime.fromtimestamp(line["session"], UTC).date().isoformat() for line in lines}

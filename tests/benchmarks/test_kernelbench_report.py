@@ -106,9 +106,13 @@ def test_a_model_s_kernels_are_counted_by_verdict_and_written_beside_the_best_on
     imported = operator_of_problem("level1_a", PROBLEM, inspect(ProblemQuestion(source=PROBLEM)))
     for name, text in files_of_operator(imported, ()).items():
         (home / name).write_text(text)
-    assert write_solutions([line], tmp_path / "solutions", tmp_path, recording) == []
+    assert write_solutions([line], [], tmp_path / "solutions", tmp_path, recording) == []
     written = sorted(str(path.relative_to(tmp_path / "solutions")) for path in tmp_path.glob("solutions/*/*/*.py"))
     assert written == ["default/answer-2/level1_a.py", "default/model/level1_a.py"]
+    former = {name: line[name] for name in ("problem", "contract", "how", "answered", "device")}
+    assert write_solutions([], [former], tmp_path / "former", tmp_path, recording) == []
+    written = sorted(str(path.relative_to(tmp_path / "former")) for path in tmp_path.glob("former/*/*/*.py"))
+    assert written == ["default/answer-1/level1_a.py", "default/answer-2/level1_a.py"], "the best kernel is not known"
 
 
 def test_a_mean_has_an_interval_over_problems() -> None:

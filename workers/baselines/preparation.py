@@ -17,6 +17,7 @@ from workers.baselines.helion import HELION
 from workers.baselines.module import Function, Tensors
 from workers.baselines.time_limit import at_most
 from workers.checks.expectation import NUDGE_ROUNDOFFS
+from workers.errors import lacks_memory
 from workers.gpu_lock import GpuLock
 from workers.protocol import Operator
 
@@ -47,15 +48,17 @@ class ContenderPreparation:
         operator: The contract.
         inputs: The set; its contents are restored after every run.
         turns: Lock of their card.
+        alone: True if no other process has memory of the card.
 
     Attributes:
         spent_s: Seconds until each contender was ready or failed, by name.
     """
 
-    def __init__(self, operator: Operator, inputs: Tensors, turns: GpuLock) -> None:
+    def __init__(self, operator: Operator, inputs: Tensors, turns: GpuLock, *, alone: bool = True) -> None:
         self.spent_s: dict[str, float] = {}
         self._operator = operator
         self._gpu_lock = turns
+        self._alone = alone
         self._inputs = inputs
         self._pristine = [tensor.clone() for tensor in inputs]
         self._summands = most_summands(inputs)
@@ -69,7 +72,7 @@ class ContenderPreparation:
             The contenders that can be timed, and the reasons for the others, by name.
 
         Raises:
-            RuntimeError: If the reference itself does not run on this card.
+            RuntimeError: If the reference itself does not run on this card, or a contender lacks memory beside others.
         """
         eager = makers[EAGER]()
         self._expected = self._outputs(eager)
@@ -88,7 +91,7 @@ class ContenderPreparation:
             except Disagrees as error:
                 refused[name] = str(error)
             except FAILURES as error:
-                refused[name] = explain(error)
+                refused[name] = why_left_out(error, alone=self._alone)
             else:
                 admitted[name] = function
             finally:
@@ -131,7 +134,20 @@ class ContenderPreparation:
         return changed
 
 
-def explain(error: BaseException) -> str:
-    """Return the reason why a contender is left out: the first line of its library's error."""
-    said = str(error).strip().partition("\n")[0]
-    return f"{type(error).__name__}: {said}"[:REASON_CHARS]
+def why_left_out(error: BaseException, *, alone: bool) -> str:
+    """Return the reason why a contender is left out: the first line of its library's error.
+
+    A lack of memory may be behind another error: while one leaves a module that torch.compile watches, torch lists its
+    frames by a generator, which torch 2.11 then refuses to trace.
+
+    Raises:
+        RuntimeError: If it lacks memory, and other processes have some.
+    """
+    errors = [error]
+    while behind := errors[-1].__cause__ or errors[-1].__context__:
+        errors.append(behind)
+    told = next((each for each in errors if lacks_memory(str(each))), error)
+    said = str(told).strip().partition("\n")[0]
+    if lacks_memory(str(told)) and not alone:
+        raise RuntimeError(str(told)) from error
+    return f"{type(told).__name__}: {said}"[:REASON_CHARS]

@@ -22,7 +22,7 @@ from workers.baselines.inductor import exclusive_tuning, prepare
 from workers.baselines.input_sets import InputSet, count_sets, lay_out
 from workers.baselines.messages import PACER, Baseline, BaselineReply, BaselineRequest, CopySize, CopyTime
 from workers.baselines.module import Function
-from workers.baselines.preparation import FAILURES, ContenderPreparation, explain
+from workers.baselines.preparation import FAILURES, ContenderPreparation, why_left_out
 from workers.device_kernels import DeviceKernels, SupportKernel, compile_copies, compile_support
 from workers.errors import lacks_memory
 from workers.gpu_lock import BASELINES, GpuLock, MemoryLock, SoleUse
@@ -68,7 +68,7 @@ def answer(request: BaselineRequest, card: int, turn: int = 0) -> BaselineReply:
                     gpu_lock.shared(),
                     closing(_Comparison(request, graph, plan, kernels, support, gpu_lock)) as comparison,
                 ):
-                    return comparison.baseline()
+                    return comparison.baseline(alone=memory.is_alone)
             finally:
                 # The host alone is busy with this: for 2.4 s the first time, and then for 0.2 s.
                 torch.compiler.reset()
@@ -165,21 +165,25 @@ class _Comparison:
         pacer = ReplayedPlan(kernels, plan, self._arena)
         self._replays = [pacer.bind(each.slot) for each in self._sets]
 
-    def baseline(self) -> Baseline:
-        """Check all contenders, then time them."""
+    def baseline(self, *, alone: bool) -> Baseline:
+        """Check all contenders, then time them.
+
+        Raises:
+            RuntimeError: If the reference does not run, or a contender lacks memory and the card is not `alone`.
+        """
         waited_s = self._gpu_lock.waited_s
         operator, is_brief = self._request.operator, self._request.eager_alone
         wanted = operator.model_copy(update={"baselines": ()}) if is_brief else operator
         makers, left_out = contenders_of(wanted, self._graph, self._device, self._gpu_lock)
         with torch.cuda.stream(self._stream):
-            rehearsal = ContenderPreparation(operator, self._sets[0].inputs, self._gpu_lock)
+            rehearsal = ContenderPreparation(operator, self._sets[0].inputs, self._gpu_lock, alone=alone)
             admitted, refused = rehearsal.admit(makers)
             rehearsal.compare(self._pacer_outputs)
         head_to_head = HeadToHead(self._interlude, self._stream, len(self._sets))
         torch.cuda.synchronize()
         with self._gpu_lock.exclusive():
             head_to_head.enter(PACER, self._replay)
-            failed = self._enter(head_to_head, admitted)
+            failed = self._enter(head_to_head, admitted, alone=alone)
             begun = time.perf_counter()
             rounds, half_width = BRIEF_ROUNDS if is_brief else ROUNDS, self._request.half_width
             is_enough = partial(are_tight, half_width=half_width) if half_width else None
@@ -192,13 +196,13 @@ class _Comparison:
         """Release the memory of the sets."""
         self._arena.close()
 
-    def _enter(self, head_to_head: HeadToHead, admitted: Mapping[str, Function]) -> dict[str, str]:
+    def _enter(self, head_to_head: HeadToHead, admitted: Mapping[str, Function], *, alone: bool) -> dict[str, str]:
         failed = {}
         for name, function in admitted.items():
             try:
                 head_to_head.enter(name, partial(_call, function, self._sets))
             except FAILURES as error:
-                failed[name] = explain(error)
+                failed[name] = why_left_out(error, alone=alone)
         return failed
 
     def _replay(self, number: int) -> None:

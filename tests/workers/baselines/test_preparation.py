@@ -85,6 +85,22 @@ def test_a_failure_is_a_reason_in_one_short_line(admitted):
     assert len(refused["raising"]) == REASON_CHARS
 
 
+def hidden(tensors):
+    try:
+        raising(tensors)
+    except RuntimeError:
+        raise ValueError("Attempt to trace generator")  # noqa: B904
+
+
+@pytest.mark.parametrize("function", [raising, hidden])
+def test_a_lack_of_memory_is_told_and_beside_others_it_is_no_verdict(turns, function):
+    makers = {EAGER: EAGER_SWIGLU, "short": lambda: function, "honest": lambda: honest}
+    ready, refused = ContenderPreparation(SWIGLU, inputs(SWIGLU), turns).admit(makers)
+    assert set(ready) == {EAGER, "honest"} and refused["short"].startswith("RuntimeError: out of memory")
+    with pytest.raises(RuntimeError, match="out of memory"):
+        ContenderPreparation(SWIGLU, inputs(SWIGLU), turns, alone=False).admit(makers)
+
+
 def test_a_contender_that_never_gets_ready_is_left_out(monkeypatch, admitted):
     monkeypatch.setattr(module, "READY_S", 1.0)
     ready, refused = admitted(endless=lambda tensors: time.sleep(60), honest=honest)
