@@ -154,6 +154,16 @@ def test_rows_of_earlier_sittings_stay_until_figures_replace_them() -> None:
     assert mids["level1/e.py", "rules"] is None and mids["level1/e.py", "model"] == 4.0 and len(found) == 6
 
 
+def test_of_two_rows_with_figures_the_faster_kernel_counts_if_it_was_compared() -> None:
+    def row(reef_us: float, compile_us: float | None = 20.0) -> dict[str, object]:
+        return searched("a", None, outcome="correct", reef_us=reef_us, compile_us=compile_us)
+
+    for one, other, counts in ((10.0, 9.0, 9.0), (9.0, 10.0, 9.0)):
+        assert [each["reef_us"] for each in merged([row(one)], [row(other)])] == [counts]
+    assert [each["reef_us"] for each in merged([row(9.0, None)], [row(10.0)])] == [10.0]
+    assert [each["reef_us"] for each in merged([row(10.0)], [row(9.0, None)])] == [10.0]
+
+
 def test_cheats_have_the_verdict_of_kernelbench_s_evaluator_where_it_was_run() -> None:
     rows = [{"cheat": name, "published": "p", "kernelbench_by_source": "accepted", "outcome": "race"} for name in "ab"]
     assert "run" not in cheats_table(rows, []).splitlines()[0]

@@ -274,8 +274,9 @@ def _beyond(bounds: ErrorBounds, row_rms: torch.Tensor, row_worst: torch.Tensor)
 
 
 def moves_in_rows(sensitivity: torch.Tensor, rows: int) -> torch.Tensor:
-    """Return the movement of values, (rows, columns); zero where it is NaN or infinite."""
-    return sensitivity.nan_to_num(0.0, 0.0, 0.0).reshape(rows, -1)
+    """Return the movement of values, (rows, columns); zero where it is NaN or infinite. A copy only if any is."""
+    moved = sensitivity if is_finite(sensitivity) else sensitivity.nan_to_num(0.0, 0.0, 0.0)
+    return moved.reshape(rows, -1)
 
 
 def group_size(shape: torch.Size) -> int:
