@@ -203,8 +203,8 @@ def test_what_is_near_one_end_in_heavy_is_near_the_other_in_shifted():
 
 
 def test_weights_on_both_sides_of_zero_are_near_one_end_throughout_so_that_their_sums_do_not_cancel():
-    weights = {"name": "w", "shape": ("M", "N"), "dtype": "float32", "distribution": "uniform", "low": -0.5, "high": 0.25}
-    layer = Operator(**operator().model_dump() | {"inputs": [weights]})
+    weights = {"name": "w", "shape": ("M", "N"), "dtype": "float32", "distribution": "uniform"}
+    layer = Operator(**operator().model_dump() | {"inputs": [weights | {"low": -0.5, "high": 0.25}]})
     (lower,), (upper,) = (draw(layer, SHAPE, name, 1) for name in ENDS)
     assert -0.5 <= lower.min() < lower.max() <= -0.5 + 0.75 * NEAR
     assert 0.25 - 0.75 * NEAR <= upper.min() < upper.max() <= 0.25

@@ -59,7 +59,7 @@ def _kind(tensor: torch.Tensor) -> torch.Tensor:
 
 def _unexplained(got: torch.Tensor, native: torch.Tensor, expected: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """Return the places where overflow explains no difference in kind; computed in parts, each in float64."""
-    parts = zip(*(tensor.flatten().split(PART_ELEMENTS) for tensor in (got, native, expected)), strict=True)
+    parts = zip(*(torch.split(tensor.flatten(), PART_ELEMENTS) for tensor in (got, native, expected)), strict=True)
     found = [
         ~_overflows(right, dtype) & (near.isfinite() | (_kind(mine) != _kind(readable(right.to(dtype)))))
         for mine, near, right in parts
