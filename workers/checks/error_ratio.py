@@ -31,6 +31,7 @@ from workers.checks.tolerance import (
     widen_by_sensitivity,
 )
 from workers.protocol import Outcome, Shape
+from workers.reference import is_product
 
 FRACTION = 1e-3
 """Maximum share of elements whose error exceeds half of their row's worst bound and a few roundoffs of their own value.
@@ -55,6 +56,10 @@ _ADVICE = {
     "mask the lanes with a value that changes nothing, and keep intermediate values in {0}",
 }
 # Advice on small errors, by whether blocks have lanes beyond the end of a dimension at the shape.
+_PRODUCTS_ADVICE = (
+    "; matrix units cut each sum: add long float32 products from parts up outside them, "
+    "`acc += tl.dot(a, b, max_num_imprecise_acc=BLOCK_K)`"
+)
 
 
 class ErrorRatio(Check):
@@ -319,4 +324,7 @@ def _explain_pooled(evidence: CheckEvidence, number: int, measure: float, draws:
 
 
 def _advice(evidence: CheckEvidence) -> str:
-    return _ADVICE[_is_padded(evidence.shape)].format(evidence.operator.precision.accumulate)
+    said = _ADVICE[_is_padded(evidence.shape)].format(evidence.operator.precision.accumulate)
+    is_single = any(tensor.dtype == torch.float32 for tensor in evidence.inputs)
+    multiplies = is_single and any(map(is_product, evidence.reference.graph.nodes))
+    return f"{said}{_PRODUCTS_ADVICE if multiplies else ''}"

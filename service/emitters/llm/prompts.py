@@ -251,6 +251,7 @@ def _api(context: ProposalContext, operator: Operator, found: Approach) -> Mappi
         "blackwell": major == 10,
         "matrix": any("tl.dot" in source for source in sources),
         "fp8": any(dtype.startswith("float8") for dtype in dtypes),
+        "single": any(item.dtype == "float32" for item in operator.inputs),
         "memory": not bounds or "memory" in bounds,
         "latency": "latency" in bounds,
     }

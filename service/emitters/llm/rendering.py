@@ -14,7 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from service.emitters.llm.fences import marks_for
 
-VERSION = 6
+VERSION = 7
 """Version of the templates; raised when a template's content changes, so that exchanges can be told apart."""
 BUDGET_BYTES = 40_000
 """Maximum size of a prompt in bytes: about ten thousand tokens, which every model in use reads well."""

@@ -210,14 +210,18 @@ def _load(site: SplittableProduct, operand: SplitOperand, padded: str, size: str
 
 
 def _multiply(site: SplittableProduct, padded: str) -> None:
-    """Add up products of large parts outside the matrix units, which cut each sum; products of rests inside them."""
+    """Add up products of large parts outside the matrix units, which cut each sum; products of rests inside them.
+
+    Triton makes `total += dot(a, b)` a sum inside them as well, unless the number of inexact sums has a maximum. A
+    layer of 4096 terms lost 1e-5 so, and was refused on an H200.
+    """
     function, loop, total = site.kernel.function, site.sweep.loop, text(site.line.targets[0])
     cross, (left, right) = unused("cross", function), site.operands
     place = loop.body.index(site.line)
     loop.body[place : place + 1] = statements(
         f"{cross} = tl.dot({left.name}, {right.rest}, {cross}, input_precision='tf32')\n"
         f"{cross} = tl.dot({left.rest}, {right.name}, {cross}, input_precision='tf32')\n"
-        f"{total} += tl.dot({left.name}, {right.name}, input_precision='tf32')"
+        f"{total} += tl.dot({left.name}, {right.name}, input_precision='tf32', max_num_imprecise_acc={site.sweep.step})"
     )
     assert isinstance(loop.iter, ast.Call)
     loop.iter.args[1] = expression(padded)

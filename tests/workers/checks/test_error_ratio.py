@@ -37,6 +37,14 @@ def test_results_rounded_to_half_show_in_float32():
     assert _after(lambda y: y.half().float(), "float32").outcome in (Outcome.WRONG_RESULT, Outcome.PRECISION)
 
 
+def test_coarse_products_of_float32_are_told_where_to_add_up():
+    coarse = {"matmul": lambda a, b: a.bfloat16().float() @ b, "gelu": lambda x: HONEST["gelu"](x).half().float()}
+    seen = [gather(operator(name, "float32"), "normal", 1, kernel) for name, kernel in coarse.items()]
+    finding, rounded = map(CHECK.examine, seen)
+    assert finding.outcome is rounded.outcome is Outcome.PRECISION
+    assert "max_num_imprecise_acc" in finding.reason and "max_num_imprecise_acc" not in rounded.reason
+
+
 @pytest.mark.parametrize("units", [2, 7, 26])
 def test_an_element_that_is_all_of_its_row_may_be_off_by_what_a_quotient_and_a_sum_of_the_card_are(units):
     """By 6 roundoffs and by 16, the root of the 1,024 terms in halves; a unit is one of them below 1, and two above."""

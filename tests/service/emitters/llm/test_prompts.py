@@ -159,6 +159,15 @@ def test_gluon_is_shown_where_it_can_be_judged():
         assert ("triton.experimental.gluon" in found.system) is shown
 
 
+@pytest.mark.parametrize(("dtype", "is_told"), [("float32", True), ("bfloat16", False)])
+def test_sums_outside_the_matrix_units_are_told_where_float32_may_be_multiplied_in_parts(dtype, is_told):
+    known = context("matmul", strategies=("improve",))
+    inputs = [item | {"dtype": dtype} for item in known.operator["inputs"]]
+    known = dataclasses.replace(known, operator=known.operator | {"inputs": inputs})
+    found = prompt(known, known.llm, approach(known, known.llm))
+    assert ("`acc += tl.dot(a, b, max_num_imprecise_acc=BK)`" in found.user) is is_told
+
+
 def test_changes_are_told_with_their_results_whoever_the_parents_are():
     changes = (
         TriedChange("wider", "correct", 1.5, None, "c", "j"),

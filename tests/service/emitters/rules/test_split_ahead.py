@@ -1,11 +1,16 @@
+import re
+
 import pytest
 
+from service.evaluation.executor_client import LocalExecutor
 from service.evaluation.single import Judge
 from service.operators.catalogue import load_operator
 from tests.service.emitters.samples import applies, rewritten, seed, small
-from workers.protocol import Device, Outcome
+from workers.protocol import Device, Operator, Outcome, Shape, TraceJob, TraceReport
 
 BUFFERS = ("inputs", "outputs")
+LOOPED = re.compile(r"wgmma\.mma_async.*?\bbra\b", re.DOTALL)
+"""From the first product of a kernel to the end of its loop."""
 
 PARTS = seed("matmul").replace("b, total)", "b, total, input_precision='tf32x3')")
 TURNED = PARTS.replace("a_ptr + rows[:, None] * K + inner[None, :]", "a_ptr + inner[:, None] * M + rows[None, :]")
@@ -21,12 +26,37 @@ def test_operands_are_split_once_with_the_summed_axis_last():
     assert "tl.trans" not in code and "tf32x3" not in code and code.count("input_precision='tf32'") == 3
 
 
+def single_matmul() -> Operator:
+    operator, float32 = load_operator("matmul"), {"dtype": "float32"}
+    told = {part: tuple(each.model_copy(update=float32) for each in getattr(operator, part)) for part in BUFFERS}
+    return operator.model_copy(update=told)
+
+
+async def test_large_parts_are_added_up_outside_the_matrix_units():
+    """Triton makes a sum with a product a sum inside them, unless it is told how many of these may be inexact."""
+    code = rewritten("split_ahead", PARTS)
+    inside = code.replace(", max_num_imprecise_acc=BLOCK_K", "")
+    assert inside != code
+    async with LocalExecutor("trace") as bench:
+        sums = [await sums_beside_products(bench, source) for source in (code, inside)]
+    assert sums[0] and not sums[1]
+
+
+async def sums_beside_products(bench: LocalExecutor, source: str) -> int:
+    """Number of float32 sums in the loop of a source's product, compiled for Hopper."""
+    shapes = (Shape(dims={"M": 256, "K": 512, "N": 256}),)
+    operator = single_matmul()
+    job = TraceJob(id="t", search="t", operator=operator, shapes=shapes, target="sm_90", source=source)
+    report = await bench.run(job, TraceReport)
+    assert report.variants and report.variants[0].bundle is not None, report.reason
+    kernels = [kernel.assembly for kernel in report.variants[0].bundle.kernels.values()]
+    (loop,) = [found.group() for found in map(LOOPED.search, kernels) if found]
+    return len(re.findall(r"add(\.rn)?\.f32", loop))
+
+
 @pytest.mark.slow
 async def test_what_it_makes_is_judged_correct(tmp_path):
-    operator = load_operator("matmul")
-    float32 = {"dtype": "float32"}
-    told = {part: tuple(each.model_copy(update=float32) for each in getattr(operator, part)) for part in BUFFERS}
-    async with Judge(operator.model_copy(update=told), Device.parse("model:sm_90"), data=tmp_path) as judge:
+    async with Judge(single_matmul(), Device.parse("model:sm_90"), data=tmp_path) as judge:
         verdict = await judge.judge(rewritten("split_ahead", PARTS))
     assert (verdict.outcome, verdict.reason) == (Outcome.CORRECT, "")
 
