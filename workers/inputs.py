@@ -36,7 +36,7 @@ ENDS = {"heavy": 0, "shifted": 1}
 stretch is at the upper end. If all values are spread evenly, a state forgets at one pace and every expert gets its
 share. A kernel that looks back a hundred positions, or has room for half as many tokens again, passed all other draws.
 Floats on both sides of zero, such as weights, are near one end throughout: a sum over stretches of both would cancel. A
-layer of 4096 by 1 gave 1.8 from partial sums of 960, and five right kernels were refused on an H200.
+layer of 4096 by 1 gave 1.8 from partial sums of 960, and a right kernel was refused on an H200.
 """
 NEAR = 1e-3
 """Distance from an end, as a share of the range: the logarithms of 2048 gates between -1 and 0 then add up to -1."""
