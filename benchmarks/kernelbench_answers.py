@@ -1,43 +1,51 @@
 """Prompts for the lot of KernelBench's problems, and a model's answers as a recording.
 
-    python -m benchmarks.kernelbench_answers ask --folder prepared --out questions       # 1. OPERATOR.md
-    ...                            # 2. a model answers in OPERATOR.1.answer.md, OPERATOR.2.answer.md, …
+    python -m benchmarks.kernelbench_answers ask --folder prepared --out questions       # 1. OPERATOR.scratch.md
+    ...                            # 2. a model answers in OPERATOR.scratch.1.answer.md, OPERATOR.scratch.2.answer.md, …
     python -m benchmarks.kernelbench_answers record --folder prepared --out questions --model NAME          # 3.
+    python -m benchmarks.kernelbench_answers ask --folder prepared --out more --lines lines       # after a sitting
 
 `kernelbench_prepare` makes `--folder`. The prompts are those of the strategy `scratch`: the operator, the device and
-the page on Triton, but no kernel. Each answer must come from its prompt alone. `record` writes
-`kernelbench_answers.jsonl.xz`: a line per answer, which the backend `replay` reads, with the kernel that was found in
-it. The campaign takes the kernels from there (`kernelbench_campaign --how model`).
+the page on Triton, but no kernel. Each answer must come from its prompt alone. With `--lines`, a folder of a campaign's
+lines, problems are asked for again whose best kernel is not faster than torch.compile: to improve it, and to repair a
+kernel of the model that was refused, as a search asks. `record` adds to `kernelbench_answers.jsonl.xz`: a line per
+answer, which the backend `replay` reads, with the kernel that was found in it. The campaign takes the kernels from
+there (`kernelbench_campaign --how model`).
 """
 
 import argparse
 import json
 import lzma
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.figures import read_lines
+from benchmarks.comparison_report import best as best_rows
+from benchmarks.figures import Row, read_lines
 from benchmarks.kernelbench_lot import LOT, read_list
 from benchmarks.kernelbench_prepare import DEFAULT, PREPARED
+from benchmarks.kernelbench_queue import MODEL
 from benchmarks.models import read_recording
 from benchmarks.prompt_ablations import NoModel
 from benchmarks.record import RESULTS
-from service.emitters.base import LlmContext, ProposalContext
+from service.emitters.base import LlmContext, Parent, ProposalContext, ShapeTiming
 from service.emitters.llm.answer_faults import UnusableAnswer
 from service.emitters.llm.answers import read_answer
 from service.emitters.llm.prompts import prompt
-from service.emitters.llm.strategies import SCRATCH, Approach
+from service.emitters.llm.strategies import IMPROVE, REPAIR, SCRATCH, Approach
 from service.llm.base import Completion, LlmPrompt, digest
 from service.operators.catalogue import load_operator
-from workers.protocol import Operator
+from workers.protocol import Operator, Outcome
 from workers.protocol.kernelbench import takes_module
 
 RECORDING = RESULTS / "kernelbench_answers.jsonl.xz"
 DEVICE, TARGET, COMPILERS = "h200", "sm_90", ("3.6",)
 """Device, target and release of Triton that the prompts speak of: those of the campaign's cards."""
+REPAIRED = (Outcome.PRECISION, Outcome.WRONG_RESULT, Outcome.COMPILE_ERROR)
+"""Outcomes of kernels that are worth a repair: their reasons say what is wrong."""
+NO_RATIO = {"mid": 0.0}
 
 
 def problems(folder: Path, contract: str, listed: Path) -> Iterator[Operator]:
@@ -48,37 +56,83 @@ def problems(folder: Path, contract: str, listed: Path) -> Iterator[Operator]:
             yield load_operator(folder / contract / row["operator"])
 
 
-def question(operator: Operator) -> LlmPrompt:
-    """Write the prompt for an operator."""
-    facts = ProposalContext(operator.model_dump(mode="json"), TARGET, (), (), random.Random(0), compilers=COMPILERS)
+def question(operator: Operator, found: Approach, failures: Sequence[Parent] = ()) -> LlmPrompt:
+    """Write the prompt of an approach for an operator."""
+    spec = operator.model_dump(mode="json")
+    facts = ProposalContext(spec, TARGET, found.parents, (), random.Random(0), compilers=COMPILERS)
     llm = LlmContext(
         search="",
         ordinal=0,
         device=DEVICE,
-        ask=NoModel(),  # type: ignore[arg-type]
+        ask=NoModel(),
         tools=None,  # type: ignore[arg-type]
         backends=("manual",),
-        strategies=(SCRATCH,),
+        strategies=(found.strategy,),
+        failures=tuple(failures),
     )
-    rendered = prompt(facts, llm, Approach(SCRATCH, "manual", ()))
+    rendered = prompt(facts, llm, found)
     return LlmPrompt(rendered.system, rendered.user)
 
 
-def ask(operators: Iterable[Operator], out: Path) -> int:
-    """Write each prompt into a file; returns their number."""
+def questions(operator: Operator, row: Row | None, answers: Sequence[str]) -> Iterator[tuple[str, LlmPrompt]]:
+    """Write the prompts for an operator, each with its name.
+
+    Args:
+        operator: The operator.
+        row: What a campaign found out about it; None before that.
+        answers: Kernels that a model has written for it.
+    """
+    if row is None:
+        yield SCRATCH, question(operator, Approach(SCRATCH, "manual", ()))
+        return
+    judged = [(each["number"], _judged(answers, each)) for each in row["answered"]]
+    refused = [(number, kernel) for number, kernel in judged if kernel.outcome in REPAIRED]
+    for number, kernel in refused[:1]:
+        yield f"{REPAIR}-{number}", question(operator, Approach(REPAIR, "manual", (kernel,)))
+    if row.get("source"):
+        low, mid, high = row["reef_low_us"], row["reef_us"], row["reef_high_us"]
+        timing = ShapeTiming(row["shape"], 1.0, mid, low, high, row["floor_us"])
+        outcome, over = Outcome.CORRECT.value, row["ratios"]["compile"]["low"]
+        best = Parent("best", row["source"], row["configuration"], over, outcome=outcome, times=(timing,))
+        yield IMPROVE, question(operator, Approach(IMPROVE, "manual", (best,)), [kernel for _, kernel in refused])
+
+
+def _judged(answers: Sequence[str], told: Row) -> Parent:
+    number = told["number"]
+    source = answers[number - 1]
+    return Parent(f"answer-{number}", source, outcome=told["outcome"] or "", reason=told["reason"])
+
+
+def lost(lines: Sequence[Row], contract: str) -> dict[str, Row]:
+    """Return the rows, by operator, whose best kernel is not faster than torch.compile; those without one, too."""
+    rows = (row for row in best_rows(lines) if (row.get("contract"), row.get("how")) == (contract, MODEL))
+    slow = (row for row in rows if (row.get("ratios") or {}).get("compile", NO_RATIO)["mid"] <= 1.0)
+    return {row["operator"]: row for row in slow if row.get("answered")}
+
+
+def _read(folder: Path) -> list[Row]:
+    return [line for path in sorted(folder.glob("*.jsonl")) for line in read_lines(path)]
+
+
+def ask(asked: Iterable[tuple[Operator, Sequence[tuple[str, LlmPrompt]]]], out: Path) -> int:
+    """Write each prompt into a file to read and one to record; returns their number."""
     out.mkdir(parents=True, exist_ok=True)
-    found = list(operators)
-    for operator in found:
-        asked = question(operator)
-        (out / f"{operator.name}.md").write_text(f"{asked.system}\n\n{asked.user}")
-    return len(found)
+    count = 0
+    for operator, prompts in asked:
+        for name, each in prompts:
+            (out / f"{operator.name}.{name}.md").write_text(f"{each.system}\n\n{each.user}")
+            (out / f"{operator.name}.{name}.json").write_text(json.dumps(asdict(each)))
+            count += 1
+    return count
 
 
 def lines_of(operators: Iterable[Operator], contract: str, out: Path, model: str) -> Iterator[dict[str, Any]]:
     """Read the answers beside the prompts, each as a line of a recording."""
     for operator in operators:
-        asked, as_module = question(operator), takes_module(operator.reference)
-        for file in sorted(out.glob(f"{operator.name}.*.answer.md")):
+        as_module = takes_module(operator.reference)
+        for file in sorted(out.glob(f"{operator.name}.*.*.answer.md")):
+            stem = file.name.removesuffix(".answer.md").rpartition(".")[0]
+            asked = LlmPrompt(**json.loads((out / f"{stem}.json").read_text()))
             text, source, fault = file.read_text(), None, ""
             try:
                 source = read_answer(text, operator.entry, as_module=as_module).source
@@ -114,13 +168,21 @@ def main() -> None:
     options.add_argument("--list", type=Path, default=LOT, help="the problems and the lot")
     options.add_argument("--recording", type=Path, default=RECORDING)
     options.add_argument("--model", default="", help="name of the model that answered")
+    options.add_argument("--lines", type=Path, help="lines of a campaign; ask again where it lost")
     chosen = options.parse_args()
     operators = problems(chosen.folder, chosen.contract, chosen.list)
     if chosen.step == "ask":
-        print(f"{ask(operators, chosen.out)} prompts are in {chosen.out}")
+        again = None if chosen.lines is None else lost(_read(chosen.lines), chosen.contract)
+        known = recorded_kernels(chosen.recording, chosen.contract)
+        asked = [
+            (each, list(questions(each, None if again is None else again[each.name], known.get(each.name, ()))))
+            for each in operators
+            if again is None or each.name in again
+        ]
+        print(f"{ask(asked, chosen.out)} prompts are in {chosen.out}")
         return
     lines = list(lines_of(operators, chosen.contract, chosen.out, chosen.model))
-    with lzma.open(chosen.recording, "wt") as file:
+    with lzma.open(chosen.recording, "at") as file:
         file.writelines(f"{json.dumps(line)}\n" for line in lines)
     usable = sum(line["source"] is not None for line in lines)
     print(f"{usable} kernels of {len(lines)} answers for {len({line['operator'] for line in lines})} problems")

@@ -11,9 +11,10 @@ torch.compile and max-autotune are timed as cold CUDA graphs interleaved in one 
 `--comparing` processes that share `--quiet` cores of their own. `--baselines compile` leaves max-autotune out.
 Baselines' kernels are compiled ahead during the searches, in `--ahead` processes with a low priority and without the
 card (`inductor_compiler`). A row is a line of a file of `--out` as soon as it is known. Rows of former sittings are
-found in all `*.jsonl` of `--known` and `--out`; what has figures is not searched again, and what failed is tried
-`TRIES` times. A problem that would not fit into the time that is left is not begun, one that is not ready by its end
-has no row, and a comparison that goes on then is ended without figures.
+found in all `*.jsonl` of `--known` and `--out`, and in results that are among `--known`; what has figures is not
+searched again, unless a model has written more kernels for it since, and what failed is tried `TRIES` times. A problem
+that would not fit into the time that is left is not begun, one that is not ready by its end has no row, and a
+comparison that goes on then is ended without figures.
 
 `--how rules` covers all problems of the contract that were prepared, `--how model` those of the lot. A model's kernels
 come from a recording (`kernelbench_answers`): they are seeds, before those that were prepared.
@@ -150,8 +151,18 @@ def entries_of(options: argparse.Namespace, known: Sequence[Row]) -> list[Campai
         levels.setdefault(row["problem"].partition("/")[0], []).append(entry)
     entries = [entry for turn in zip_longest(*levels.values()) for entry in turn if entry is not None]
     tries = tries_of(known, timed=options.device is None or options.device.measures)
+    had = answered_of(known)
+    tries |= {each.key: 0 for each in entries if len(each.answers) > had.get(each.key, len(each.answers))}
     left = (each for each in entries if tries.get(each.key, 0) < TRIES)
     return sorted(left, key=lambda each: (tries.get(each.key, 0), each.problem not in drawn))
+
+
+def answered_of(known: Iterable[Row]) -> dict[str, int]:
+    """Return how many of a model's kernels each row was searched with at most."""
+    found: dict[str, int] = {}
+    for row in (row for row in known if row["kind"] == "row" and row.get("answered") is not None):
+        found[row["row"]] = max(len(row["answered"]), found.get(row["row"], 0))
+    return found
 
 
 def tries_of(known: Iterable[Row], *, timed: bool) -> dict[str, int]:
@@ -165,10 +176,18 @@ def tries_of(known: Iterable[Row], *, timed: bool) -> dict[str, int]:
     return {key: len(each) for key, each in sittings.items()} | done
 
 
-def lines_of(folders: Iterable[Path]) -> Iterator[Row]:
-    """Read the lines of all sittings in folders."""
+def lines_of(places: Iterable[Path]) -> Iterator[Row]:
+    """Read the lines of all sittings in folders, and the rows of results as such lines."""
+    folders, results = [path for path in places if path.is_dir()], [path for path in places if path.is_file()]
     for path in sorted(path for folder in folders for path in folder.glob("*.jsonl")):
         yield from read_lines(path)
+    for path in results:
+        yield from filter(had_its_turn, map(kernelbench_report.as_line, json.loads(path.read_text())["rows"]))
+
+
+def had_its_turn(row: Row) -> bool:
+    """Return True for a row of the results that a sitting has come to."""
+    return row["outcome"] != kernelbench_report.NOT_REACHED
 
 
 def share_of_cores(number: int, lanes: int) -> list[int]:
@@ -197,7 +216,7 @@ def work(options: argparse.Namespace, number: int, cards: Sequence[int]) -> None
         comparing=options.comparing,
         stale_s=options.stale_s,
     )
-    known = list(lines_of({*options.known, options.out}))
+    known = list(lines_of([*{*options.known, options.out}]))
     claims = ClaimedEntries(entries_of(options, known), options.claims)
     os.sched_setaffinity(0, cores)
     with (
@@ -253,7 +272,9 @@ def _options() -> argparse.Namespace:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--folder", type=Path, required=True, help="operators that were prepared")
     options.add_argument("--out", type=Path, default=Path("lines"), help="folder for lines of this sitting")
-    options.add_argument("--known", type=Path, nargs="*", default=(), help="folders with lines of former sittings")
+    options.add_argument(
+        "--known", type=Path, nargs="*", default=(), help="folders with lines of former sittings, or files of results"
+    )
     options.add_argument("--list", type=Path, default=LOT, help="list of problems, with the lot")
     options.add_argument("--contract", choices=CONTRACTS, default=DEFAULT)
     options.add_argument("--levels", nargs="+", default=list(DRAWN), help="problems of these levels alone")

@@ -57,8 +57,8 @@ class CampaignEntry(SuiteEntry):
         problem: Its file, such as `level1/19_ReLU.py`.
         column: Its contract, one of `kernelbench_prepare.CONTRACTS`.
         how: `RULES`, or `MODEL` if a model's kernels are seeds too.
-        answers: Kernels that a model wrote for it. They are seeds before those that were prepared: the first right one
-            is the pacer of the search, and drafted convolutions are slow ones.
+        answers: Kernels that a model wrote for it. They are seeds before those that were prepared, the latest first:
+            the first right one is the pacer of the search, and drafted convolutions are slow ones.
     """
 
     problem: str = ""
@@ -74,7 +74,7 @@ class CampaignEntry(SuiteEntry):
     def contract(self) -> dict[str, Any]:
         """Return the operator's spec as JSON, with all seeds."""
         spec = super().contract()
-        return {**spec, "seeds": [*self.answers, *spec["seeds"]]}
+        return {**spec, "seeds": [*reversed(self.answers), *spec["seeds"]]}
 
 
 class ClaimedEntries:

@@ -303,7 +303,7 @@ def write_solutions(
         The reasons of those that cannot be written.
     """
     failed = []
-    found = {row["row"]: row for row in map(_as_line, former)}
+    found = {row["row"]: row for row in map(as_line, former)}
     rows = [*(found | {row["row"]: row for row in best(lines) if "contract" in row}).values()]
     answers = {contract: recorded_kernels(recording, contract) for contract in {row["contract"] for row in rows}}
     for row in rows:
@@ -319,10 +319,10 @@ def write_solutions(
     return failed
 
 
-def _as_line(row: Row) -> Row:
+def as_line(row: Row) -> Row:
     """Return a row of the results as a line would tell it, without the best kernel."""
-    operator = name_of_problem(Path(row["problem"]))
-    return {**row, "row": f"{row['problem']} {row['contract']} {row['how']}", "operator": operator}
+    head = {"kind": "row", "session": 0.0, "row": f"{row['problem']} {row['contract']} {row['how']}"}
+    return {**row, **head, "operator": name_of_problem(Path(row["problem"]))}
 
 
 def _solutions(row: Row, answers: Sequence[str]) -> list[tuple[str, str]]:

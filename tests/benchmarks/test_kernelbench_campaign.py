@@ -21,6 +21,7 @@ from benchmarks.kernelbench_campaign import (
     TRIES,
     compare_problem,
     entries_of,
+    lines_of,
     matrix_share,
     needed_flops,
     share_of_cores,
@@ -136,9 +137,10 @@ def prepared(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def record(recording: Path, source: str) -> None:
+def record(recording: Path, *sources: str) -> None:
+    told = {"contract": "default", "operator": "level1_1_doubled"}
     with lzma.open(recording, "wt") as file:
-        file.write(json.dumps({"contract": "default", "operator": "level1_1_doubled", "source": source}))
+        file.writelines(f"{json.dumps({**told, 'source': source})}\n" for source in sources)
 
 
 def options(folder: Path, how: str, levels: Sequence[str] = ("level1",)) -> argparse.Namespace:
@@ -184,3 +186,16 @@ def test_a_model_s_column_has_problems_with_answers_alone(prepared: Path) -> Non
     record(prepared / "answers.jsonl.xz", "# a kernel\n")
     (found,) = entries_of(options(prepared, MODEL), [])
     assert found.answers == ("# a kernel\n",) and found.key == "level1/1_Doubled.py default model"
+
+
+def test_results_are_known_rows_and_more_of_a_model_s_kernels_a_reason_to_search_again(prepared: Path) -> None:
+    recording, results = prepared / "answers.jsonl.xz", prepared / "results.json"
+    head = {"problem": "level1/1_Doubled.py", "contract": "default", "how": MODEL, "outcome": "correct"}
+    reached = {**head, "reef_us": 3.0, "answered": [{"number": 1, "outcome": "correct"}]}
+    results.write_text(json.dumps({"rows": [reached, {**head, "how": RULES, "outcome": "not_reached"}]}))
+    known = list(lines_of([results]))
+    record(recording, "# a kernel\n")
+    assert len(known) == 1 and entries_of(options(prepared, MODEL), known) == []
+    record(recording, "# a kernel\n", "# a better one\n")
+    (found,) = entries_of(options(prepared, MODEL), known)
+    assert found.contract()["seeds"] == ["# a better one\n", "# a kernel\n"]
