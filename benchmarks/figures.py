@@ -104,6 +104,11 @@ def read_lines(path: Path) -> list[Row]:
     return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
 
 
+def read_folder(folder: Path) -> list[Row]:
+    """The lines of all files of a folder, in the order of their names."""
+    return [line for path in sorted(folder.glob("*.jsonl")) for line in read_lines(path)]
+
+
 class LineLog:
     """The file of lines; every line is there as soon as it is known.
 

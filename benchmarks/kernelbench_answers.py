@@ -22,8 +22,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.comparison_report import best as best_rows
-from benchmarks.figures import Row, read_lines
+from benchmarks.comparison_report import best
+from benchmarks.figures import Row, read_folder, read_lines
 from benchmarks.kernelbench_lot import LOT, read_list
 from benchmarks.kernelbench_prepare import DEFAULT, PREPARED
 from benchmarks.kernelbench_queue import MODEL
@@ -45,7 +45,6 @@ DEVICE, TARGET, COMPILERS = "h200", "sm_90", ("3.6",)
 """Device, target and release of Triton that the prompts speak of: those of the campaign's cards."""
 REPAIRED = (Outcome.PRECISION, Outcome.WRONG_RESULT, Outcome.COMPILE_ERROR)
 """Outcomes of kernels that are worth a repair: their reasons say what is wrong."""
-NO_RATIO = {"mid": 0.0}
 
 
 def problems(folder: Path, contract: str, listed: Path) -> Iterator[Operator]:
@@ -93,8 +92,8 @@ def questions(operator: Operator, row: Row | None, answers: Sequence[str]) -> It
         low, mid, high = row["reef_low_us"], row["reef_us"], row["reef_high_us"]
         timing = ShapeTiming(row["shape"], 1.0, mid, low, high, row["floor_us"])
         outcome, over = Outcome.CORRECT.value, row["ratios"]["compile"]["low"]
-        best = Parent("best", row["source"], row["configuration"], over, outcome=outcome, times=(timing,))
-        yield IMPROVE, question(operator, Approach(IMPROVE, "manual", (best,)), [kernel for _, kernel in refused])
+        parent = Parent("best", row["source"], row["configuration"], over, outcome=outcome, times=(timing,))
+        yield IMPROVE, question(operator, Approach(IMPROVE, "manual", (parent,)), [kernel for _, kernel in refused])
 
 
 def _judged(answers: Sequence[str], told: Row) -> Parent:
@@ -105,13 +104,13 @@ def _judged(answers: Sequence[str], told: Row) -> Parent:
 
 def lost(lines: Sequence[Row], contract: str) -> dict[str, Row]:
     """Return the rows, by operator, whose best kernel is not faster than torch.compile; those without one, too."""
-    rows = (row for row in best_rows(lines) if (row.get("contract"), row.get("how")) == (contract, MODEL))
-    slow = (row for row in rows if (row.get("ratios") or {}).get("compile", NO_RATIO)["mid"] <= 1.0)
-    return {row["operator"]: row for row in slow if row.get("answered")}
+    rows = (row for row in best(lines) if (row.get("contract"), row.get("how")) == (contract, MODEL))
+    return {row["operator"]: row for row in rows if row.get("answered") and not _wins(row)}
 
 
-def _read(folder: Path) -> list[Row]:
-    return [line for path in sorted(folder.glob("*.jsonl")) for line in read_lines(path)]
+def _wins(row: Row) -> bool:
+    ratio = (row.get("ratios") or {}).get("compile")
+    return ratio is not None and ratio["mid"] > 1.0
 
 
 def ask(asked: Iterable[tuple[Operator, Sequence[tuple[str, LlmPrompt]]]], out: Path) -> int:
@@ -172,13 +171,11 @@ def main() -> None:
     chosen = options.parse_args()
     operators = problems(chosen.folder, chosen.contract, chosen.list)
     if chosen.step == "ask":
-        again = None if chosen.lines is None else lost(_read(chosen.lines), chosen.contract)
-        known = recorded_kernels(chosen.recording, chosen.contract)
-        asked = [
-            (each, list(questions(each, None if again is None else again[each.name], known.get(each.name, ()))))
-            for each in operators
-            if again is None or each.name in again
-        ]
+        rows, known = {}, recorded_kernels(chosen.recording, chosen.contract)
+        if chosen.lines is not None:
+            rows = lost(read_folder(chosen.lines), chosen.contract)
+            operators = (each for each in operators if each.name in rows)
+        asked = ((each, list(questions(each, rows.get(each.name), known.get(each.name, ())))) for each in operators)
         print(f"{ask(asked, chosen.out)} prompts are in {chosen.out}")
         return
     lines = list(lines_of(operators, chosen.contract, chosen.out, chosen.model))

@@ -45,7 +45,7 @@ from threading import Timer
 from benchmarks import kernelbench_report
 from benchmarks.baseline_comparison import figures_of
 from benchmarks.compile_ahead import CompileAhead
-from benchmarks.figures import LineLog, Row, device_of, read_lines, visible_card
+from benchmarks.figures import LineLog, Row, device_of, read_folder, read_lines, visible_card
 from benchmarks.kernelbench_answers import RECORDING, recorded_kernels
 from benchmarks.kernelbench_lot import DRAWN, LOT, read_list
 from benchmarks.kernelbench_prepare import BASELINES, CONTRACTS, DEFAULT, PREPARED
@@ -59,6 +59,7 @@ from benchmarks.kernelbench_queue import (
     ClaimedEntries,
     timed_reference,
 )
+from benchmarks.kernelbench_report import NOT_REACHED, as_line
 from benchmarks.record import versions
 from benchmarks.searches import RowLog, noted_rates, search_queue, spent
 from benchmarks.suites import CardRates, SuiteEntry
@@ -177,17 +178,13 @@ def tries_of(known: Iterable[Row], *, timed: bool) -> dict[str, int]:
 
 
 def lines_of(places: Iterable[Path]) -> Iterator[Row]:
-    """Read the lines of all sittings in folders, and the rows of results as such lines."""
-    folders, results = [path for path in places if path.is_dir()], [path for path in places if path.is_file()]
-    for path in sorted(path for folder in folders for path in folder.glob("*.jsonl")):
-        yield from read_lines(path)
-    for path in results:
-        yield from filter(had_its_turn, map(kernelbench_report.as_line, json.loads(path.read_text())["rows"]))
-
-
-def had_its_turn(row: Row) -> bool:
-    """Return True for a row of the results that a sitting has come to."""
-    return row["outcome"] != kernelbench_report.NOT_REACHED
+    """Read the lines of all sittings in folders, and rows of results that a sitting has come to as such lines."""
+    for path in places:
+        if path.is_dir():
+            yield from read_folder(path)
+        else:
+            rows = json.loads(path.read_text())["rows"]
+            yield from (as_line(row) for row in rows if row["outcome"] != NOT_REACHED)
 
 
 def share_of_cores(number: int, lanes: int) -> list[int]:
@@ -216,7 +213,7 @@ def work(options: argparse.Namespace, number: int, cards: Sequence[int]) -> None
         comparing=options.comparing,
         stale_s=options.stale_s,
     )
-    known = list(lines_of([*{*options.known, options.out}]))
+    known = list(lines_of({*options.known, options.out}))
     claims = ClaimedEntries(entries_of(options, known), options.claims)
     os.sched_setaffinity(0, cores)
     with (

@@ -36,7 +36,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.figures import FigureRows, LineLog, Row, device_of, visible_card
-from benchmarks.kernelbench_lot import LOT, read_list
+from benchmarks.kernelbench_lot import LOT, read_list, row_key
 from benchmarks.kernelbench_prepare import BFLOAT16
 from benchmarks.record import RESULTS
 from service.errors import InvalidInput
@@ -292,11 +292,6 @@ def evaluate_solutions(options: argparse.Namespace, results: Mapping[str, Row]) 
     figures.rows[:] = rows
     figures.conclude(summary=agreement(rows), commit=read_list(options.list)[0])
     print(json.dumps(agreement(rows)))
-
-
-def row_key(problem: str, contract: str, how: str) -> str:
-    """Return the key of a solution's row."""
-    return f"{problem} {contract} {how}"
 
 
 def our_results(rows: Sequence[Row]) -> dict[str, Row]:

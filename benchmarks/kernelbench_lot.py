@@ -39,6 +39,11 @@ def key_of(path: Path) -> str:
     return f"{path.parent.name}/{path.name}"
 
 
+def row_key(problem: str, contract: str, how: str) -> str:
+    """Return the key of a row: a problem under a contract, by rules, with a model, or by one of its kernels."""
+    return f"{problem} {contract} {how}"
+
+
 def draw(keys: Sequence[str]) -> list[ListedProblem]:
     """List problems, with those of the lot marked: the same each time."""
     lot = set[str]()

@@ -28,6 +28,7 @@ from archive.records import (
 from benchmarks.baseline_comparison import Compare, compared
 from benchmarks.compile_ahead import CompileAhead
 from benchmarks.figures import Row
+from benchmarks.kernelbench_lot import row_key
 from benchmarks.kernelbench_pace import COMPARE_S, CampaignPace, CardSeconds, SearchProgress
 from benchmarks.kernelbench_prepare import DEFAULT, GATE
 from benchmarks.searches import POLL_S, CardQueue, RowLog, SearchTerms
@@ -69,7 +70,7 @@ class CampaignEntry(SuiteEntry):
     @property
     def key(self) -> str:
         """Key of a row."""
-        return f"{self.problem} {self.column} {self.how}"
+        return row_key(self.problem, self.column, self.how)
 
     def contract(self) -> dict[str, Any]:
         """Return the operator's spec as JSON, with all seeds."""

@@ -23,7 +23,7 @@ from benchmarks.kernelbench_defects import FOOLED, UNRELIABLE, is_defective
 from benchmarks.kernelbench_defects import NAME as DEFECTS
 from benchmarks.kernelbench_evaluator import ANSWER, THEIR_CHEATING
 from benchmarks.kernelbench_evaluator import CHEATING as CHEATS
-from benchmarks.kernelbench_lot import read_list
+from benchmarks.kernelbench_lot import read_list, row_key
 from benchmarks.kernelbench_prepare import DEFAULT, has_own_row
 from service.analysis.kernelbench import model_new, wilson
 from service.errors import InvalidInput
@@ -67,7 +67,7 @@ def rows_of(
     rows = []
     for contract, how in sorted(begun, key=str):
         for problem in [key for key, way in wanted if way == how and has_own_row(contract, prepared, key)]:
-            key = f"{problem} {contract} {how}"
+            key = row_key(problem, contract, how)
             start: Row = {"level": problem.partition("/")[0], "problem": problem, "contract": contract, "how": how}
             start["defect"] = defects.get(problem, "")
             rows.append(start | _result(found.get(key), made.get((problem, contract))) | _origin(sessions.get(key)))
@@ -321,8 +321,8 @@ def write_solutions(
 
 def as_line(row: Row) -> Row:
     """Return a row of the results as a line would tell it, without the best kernel."""
-    head = {"kind": "row", "session": 0.0, "row": f"{row['problem']} {row['contract']} {row['how']}"}
-    return {**row, **head, "operator": name_of_problem(Path(row["problem"]))}
+    key = row_key(row["problem"], row["contract"], row["how"])
+    return {**row, "kind": "row", "session": 0.0, "row": key, "operator": name_of_problem(Path(row["problem"]))}
 
 
 def _solutions(row: Row, answers: Sequence[str]) -> list[tuple[str, str]]:
