@@ -7,9 +7,10 @@
 KERNELBENCH is a checkout of its repository, which is never part of this one. Solutions are modules `ModelNew`, as
 `kernelbench_campaign --conclude` writes them: `<contract>/<how>/<operator>.py`, where `how` may also be a model's
 kernel, such as `answer-1`. Each is evaluated by `eval_kernel_against_ref` in a process of its own with five correctness
-trials and 100 timed calls, as KernelBench's scripts do by default. Several evaluations share a card (`--processes`),
-because most of their time is the host's: inputs are made there. One at a time is timed, with the card alone. Its
-package imports vendors' clients that evaluation does not use; empty modules stand for those that are not installed.
+trials and 100 timed calls, as KernelBench's scripts do by default. Inputs are drawn on the card, where a host draws
+gigabytes for seconds; weights are drawn on the host. Several evaluations share a card (`--processes`), and one at a
+time is timed, with the card alone. Its package imports vendors' clients that evaluation does not use; empty modules
+stand for those that are not installed.
 Rows: `kernelbench_evaluator.json` (its verdict, ours, its speedup over eager and ours) and `kernelbench_cheats.json`.
 A run goes on where an earlier one ended. A solution without a verdict is tried again; one that found too little memory
 beside others, or was evaluated when `--minutes` ended, has no row.
@@ -141,24 +142,25 @@ class _Stand(types.ModuleType):
         return type(name, (), {})
 
 
-def share_card(theirs: Any, lock: GpuLock) -> None:
-    """Have evaluations share a card: inputs are made without it, and an evaluation that is timed has it alone.
+def share_card(theirs: Any, lock: GpuLock, device: Any) -> None:
+    """Have evaluations share a card: inputs are drawn on it, and an evaluation that is timed has it alone.
 
     Args:
         theirs: KernelBench's module, whose functions are replaced.
         lock: Lock of the card, which the caller holds shared.
+        device: The card, a `torch.device`.
     """
     load, choose = theirs.load_original_model_and_inputs, theirs.timing.get_timing_function
 
     def loaded(*given: object) -> tuple[object, object, object]:
         model, initial, inputs = load(*given)
-        return model, initial, _within(lock.away, inputs)
+        return model, initial, _within(lambda: device, inputs)
 
     theirs.load_original_model_and_inputs = loaded
     theirs.timing.get_timing_function = lambda *given: _within(lock.exclusive, choose(*given))
 
 
-def _within(turn: Callable[[], AbstractContextManager[None]], work: Callable[..., object]) -> Callable[..., object]:
+def _within(turn: Callable[[], AbstractContextManager[object]], work: Callable[..., object]) -> Callable[..., object]:
     @wraps(work)
     def within(*given: object, **options: object) -> object:
         with turn():
@@ -174,14 +176,15 @@ def _evaluate(link: Connection, checkout: Path, problem: str, solution: str, pla
     torch = import_module("torch")
     theirs = evaluator_of(checkout)
     with closing(GpuLock(f"kernelbench-{card}")) as lock, lock.shared():
-        share_card(theirs, lock)
+        device = torch.device("cuda:0")
+        share_card(theirs, lock, device)
         found = theirs.eval_kernel_against_ref(
             problem,
             solution,
             num_correct_trials=TRIALS,
             num_perf_trials=TIMED,
             measure_performance=True,
-            device=torch.device("cuda:0"),
+            device=device,
             backend="triton",
             precision=torch.bfloat16 if narrow else torch.float32,
         )
@@ -281,7 +284,7 @@ def evaluate_solutions(options: argparse.Namespace, results: Mapping[str, Row]) 
             text = (options.checkout / "KernelBench" / problem).read_text()
             if head["row"] not in known:
                 due.append(Evaluation(head, text, path.read_text(), contract == BFLOAT16))
-        # Most of an evaluation is the host's, which makes inputs: those of gigabytes come last.
+        # Those of gigabytes come last: they may lack memory beside others.
         moved = {row["problem"]: row.get("moved_bytes") or 0 for row in results.values() if "problem" in row}
         for row in evaluated(options, sorted(due, key=lambda each: moved.get(each.head["problem"], 0))):
             lines.add(row)

@@ -4,11 +4,12 @@ import argparse
 import asyncio
 import time
 from contextlib import suppress
-from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, flock
+from fcntl import LOCK_NB, LOCK_SH, flock
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 from benchmarks import kernelbench_evaluator
 from benchmarks.kernelbench_evaluator import (
@@ -82,31 +83,30 @@ def test_a_model_s_kernels_have_verdicts_of_ours_and_come_last(tmp_path: Path) -
     assert [each[2] for each in solutions_of(tmp_path, ["level1/19_ReLU.py"])] == ["model", "rules", "answer-2"]
 
 
-def test_inputs_are_made_without_the_card_and_timing_has_it_alone(tmp_path: Path) -> None:
-    """While one evaluation makes inputs another may be timed; while it is timed no other uses the card."""
+def test_inputs_are_drawn_on_the_card_and_timing_has_it_alone(tmp_path: Path) -> None:
+    """While one evaluation is timed no other uses the card."""
     mine, seen = GpuLock("a", tmp_path), list[str]()
     (room,) = tmp_path.glob("*-room.lock")
 
     def look(name: str) -> None:
         with room.open() as file:
-            for how, said in ((LOCK_EX, "free"), (LOCK_SH, "shared")):
-                with suppress(BlockingIOError):
-                    flock(file, how | LOCK_NB)
-                    seen.append(f"{name}: {said}")
-                    return
+            with suppress(BlockingIOError):
+                flock(file, LOCK_SH | LOCK_NB)
+                seen.append(f"{name}: shared")
+                return
         seen.append(f"{name}: alone")
 
     theirs = SimpleNamespace(
-        load_original_model_and_inputs=lambda _: ("model", "initial", lambda: look("inputs")),
+        load_original_model_and_inputs=lambda _: ("model", "initial", lambda: torch.rand(1)),
         timing=SimpleNamespace(get_timing_function=lambda _: lambda: look("timing")),
     )
-    share_card(theirs, mine)
+    share_card(theirs, mine, torch.device("meta"))
     with mine.shared():
-        theirs.load_original_model_and_inputs("problem")[2]()
+        assert theirs.load_original_model_and_inputs("problem")[2]().is_meta and not torch.rand(1).is_meta
         look("check")
         theirs.timing.get_timing_function("cuda_event")()
     mine.close()
-    assert seen == ["inputs: free", "check: shared", "timing: alone"]
+    assert seen == ["check: shared", "timing: alone"]
 
 
 def test_an_evaluator_that_dies_has_a_row(tmp_path: Path) -> None:
