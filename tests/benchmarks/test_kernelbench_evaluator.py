@@ -89,11 +89,10 @@ def test_inputs_are_drawn_on_the_card_and_timing_has_it_alone(tmp_path: Path) ->
     (room,) = tmp_path.glob("*-room.lock")
 
     def look(name: str) -> None:
-        with room.open() as file:
-            with suppress(BlockingIOError):
-                flock(file, LOCK_SH | LOCK_NB)
-                seen.append(f"{name}: shared")
-                return
+        with room.open() as file, suppress(BlockingIOError):
+            flock(file, LOCK_SH | LOCK_NB)
+            seen.append(f"{name}: shared")
+            return
         seen.append(f"{name}: alone")
 
     theirs = SimpleNamespace(

@@ -192,6 +192,50 @@ async def test_far_apart_elements_are_read_once_for_their_variance(code: str, on
         assert found.outcome is Outcome.CORRECT, found.reason
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "code", ["softmax(x, 1)", "log_softmax(x, 1)", "log_softmax(x.half(), 1, dtype=torch.float32)"]
+)
+async def test_long_rows_of_softmax_are_read_twice(code: str):
+    of = operator(
+        reference=f"import torch\nfrom torch.nn.functional import *\n\n\ndef scale(x, w):\n    return {code}\n",
+        inputs=[
+            {"name": "x", "shape": ["M", "N"], "dtype": "float32"},
+            {"name": "w", "shape": ["N"], "dtype": "float32"},
+        ],
+        ranges={"M": [1, 64], "N": [1, 5000]},
+        shapes=[{"dims": {"M": 64, "N": 5000}}],
+    )
+    written = drafted(of)
+    assert written.outcome is Outcome.CORRECT, written.reason
+    before, _, fixed = written.source.partition("def scale_fixed_kernel(")
+    fixed = fixed.partition("def scale_fixed(")[0]
+    assert "def softmax_step(" in before and fixed.count("for start in") == 2
+    async with Judge(of, Device.parse("model:sm_90"), admit=True) as judge:
+        found = await judge.judge(written.source)
+        assert found.outcome is Outcome.CORRECT, found.reason
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["3, stride=2, padding=1, dilation=3", "(2, 3, 1), ceil_mode=True"])
+async def test_maxima_of_windows_of_three_axes_are_one_kernel(how: str):
+    of = operator(
+        reference=f"import torch\n\n\ndef scale(x, w):\n    return torch.nn.functional.max_pool3d(x, {how})\n",
+        inputs=[
+            {"name": "x", "shape": ["M", 2, "N", 9, 8], "dtype": "float32"},
+            {"name": "w", "shape": ["N"], "dtype": "float32"},
+        ],
+        ranges={"M": [1, 3], "N": [7, 11]},
+        shapes=[{"dims": {"M": 3, "N": 11}}],
+    )
+    written = drafted(of)
+    assert written.outcome is Outcome.CORRECT, written.reason
+    assert ("tl.reduce(" in written.source) is False
+    async with Judge(of, Device.parse("model:sm_90"), admit=True) as judge:
+        found = await judge.judge(written.source)
+        assert found.outcome is Outcome.CORRECT, found.reason
+
+
 def test_rules_find_in_the_draft_of_a_product_what_they_look_for():
     source = drafted(load_operator("matmul")).source
     wanted = ("group_programs", "tensor_descriptors", "split_k", "pipeline_loop", "block_pointers", "even_mask")

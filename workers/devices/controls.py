@@ -24,9 +24,11 @@ EQUAL_WITHIN = 0.015
 So sixteen pairs are off by as much once in a hundred million. The protocol's 0.5 % (3.4) would void one batch in
 twenty."""
 JOBS_PER_BATCH = 50
-"""Measurements on an operator between two runs of its controls, which take 0.2 s; every confirm has its own."""
-BATCH_S = 600.0
-"""Seconds after which controls run again even after fewer measurements: a card may have changed since."""
+"""Measurements on an operator between two runs of its controls, which take 0.2 s, and seconds of a card with gigabytes
+of inputs."""
+BATCH_S, CONFIRM_S = 600.0, 60.0
+"""Seconds after which controls run again even after fewer measurements, before a measurement and before a confirm: a
+card may have changed since."""
 HOST_FACTOR = 2.0
 """Maximum ratio of the quickest round by the host's clock to the card's timer. The host also counts the filling before
 the first sample, and its own waiting."""
@@ -96,10 +98,10 @@ class TimingControls:
 
 @dataclass
 class _Batch:
-    """Measurements that rest on the same controls: their values, its end, and the number of measurements."""
+    """Jobs that rest on the same controls: their values, its beginning, and the number of jobs."""
 
     controls: dict[str, float]
-    until: float
+    since: float
     jobs: int = 0
 
 
@@ -109,20 +111,24 @@ class ControlBatches:
     def __init__(self) -> None:
         self._batches: dict[str, _Batch] = {}
 
-    def controls(self, operator: str) -> dict[str, float] | None:
-        """Return the values of an operator's present controls, by its digest; None if a batch begins."""
+    def controls(self, operator: str, within_s: float = BATCH_S) -> dict[str, float] | None:
+        """Return the values of an operator's present controls, by its digest.
+
+        Returns:
+            The values; None if a batch begins, because of the number of jobs or after `within_s`.
+        """
         batch = self._batches.get(operator)
-        if batch is None or batch.jobs >= JOBS_PER_BATCH or time.monotonic() >= batch.until:
+        if batch is None or batch.jobs >= JOBS_PER_BATCH or time.monotonic() >= batch.since + within_s:
             return None
         return batch.controls
 
     def count(self, operator: str, controls: dict[str, float] | None) -> None:
-        """Count a measurement with the controls that it rests on; None if it ended before there were any."""
+        """Count a job with the controls that it rests on; None if it ended before there were any."""
         if controls is None:
             return
         batch = self._batches.get(operator)
         if batch is None or batch.controls is not controls:
-            batch = self._batches[operator] = _Batch(controls, time.monotonic() + BATCH_S)
+            batch = self._batches[operator] = _Batch(controls, time.monotonic())
         batch.jobs += 1
 
 

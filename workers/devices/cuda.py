@@ -18,7 +18,7 @@ from workers.checks import CHECKS, Check
 from workers.devices.assembling import Assemblers
 from workers.devices.base import DeviceBench
 from workers.devices.card_processes import CardProcesses
-from workers.devices.controls import ControlBatches
+from workers.devices.controls import CONFIRM_S, ControlBatches
 from workers.devices.ending import JudgementEnded
 from workers.devices.examination import Examination
 from workers.devices.measurement import Measurement, MeasurementContext
@@ -124,7 +124,7 @@ class CudaDevice(DeviceBench):
 
         Large plans too are checked on all draws, so that every holder of a cell has passed them. Both timings run on
         fresh content, so that no result in the archive can come from a memory that outlasts a job. The controls, whose
-        plans are trusted, get their usual content.
+        plans are trusted, get their usual content; those of the last minute need not run again.
         """
         measurement = Measurement(
             job.operator,
@@ -134,6 +134,7 @@ class CudaDevice(DeviceBench):
             self._setting,
             fresh=True,
             scrutiny=CheckDepth.THOROUGH,
+            controls=self._batches.controls(job.operator.digest, CONFIRM_S),
         )
         return self._judge(job, measurement, PAIRS, job.incumbent)
 

@@ -26,7 +26,7 @@ from workers.inductor_seeds.all_sizes import require_all_sizes
 from workers.inductor_seeds.complex_pairs import complex_pairs
 from workers.inductor_seeds.extremes import values_of
 from workers.inductor_seeds.indexing import terms
-from workers.inductor_seeds.operations import DECOMPOSITIONS, NAMESPACE, thin_products
+from workers.inductor_seeds.operations import DECOMPOSITIONS, NAMESPACE, extended
 from workers.inductor_seeds.rounding import round_what_is_read_twice
 from workers.inductor_seeds.runtime import dotted
 from workers.protocol import Operator, Outcome
@@ -47,6 +47,12 @@ REGISTERS = 64
 
 WIDEST_BYTES = 4
 """Maximum bytes of an element of a product's operands."""
+
+REDUCED = 1024
+"""Maximum elements of a tile of whole rows: 4 to 16 per thread with the warps that Inductor gives it."""
+
+PROGRAMS = 8
+"""Minimum programs per processor of a grid of whole rows, as many as fit there at the same time with 8 warps."""
 
 UNROLLED = 1024
 """Maximum multiplications per thread in one loop iteration without a matrix unit. The compiler unrolls them: with 2048
@@ -169,7 +175,7 @@ def _trace(operator: Operator, *, copied: bool) -> tuple[fx.GraphModule, list[Fa
     named = _late("torch._dynamo.source").ConstantSource
     lowered = _late("torch._inductor.lowering").lowerings  # Some decompositions, such as that of max pooling, need it.
     known = {**_spelled_out(lowered), **_late("torch._inductor.decomposition").select_decomp_table()}
-    table = thin_products({**known, **DECOMPOSITIONS, **recurrence.DECOMPOSITIONS})
+    table = extended({**known, **DECOMPOSITIONS, **recurrence.DECOMPOSITIONS})
     entry, scalars = load_entry(operator), [scalar.value for scalar in operator.scalars]
     symbolic = _late("torch.fx.experimental.symbolic_shapes")
     sizes = symbolic.ShapeEnv(duck_shape=False, specialize_zero_one=False)
@@ -381,7 +387,8 @@ def _heuristics(decorator: str, products: _Products, target: Target) -> tuple[st
 
     vars(heuristics)["cached_autotune"] = keep
     eval(decorator, {"triton_heuristics": heuristics, "__file__": "", **vars(_late("torch._inductor.runtime.hints"))})
-    choice = _roomiest(found["configs"], found["hints"], products, target) if products.count else found["configs"][0]
+    choose = partial(_roomiest, products=products) if products.count else _fullest
+    choice = choose(found["configs"], found["hints"], target=target)
     return found["grid"], {**choice.kwargs, "num_warps": choice.num_warps, "num_stages": choice.num_stages}
 
 
@@ -391,6 +398,19 @@ class _Config(Protocol):
     kwargs: Mapping[str, int]
     num_warps: int
     num_stages: int
+
+
+def _fullest(configs: Sequence[_Config], hints: Mapping[str, int], target: Target) -> _Config:
+    """Return Inductor's first choice, but more than one of the rows that are whole in a tile, where they are short.
+
+    Of the choices for whole rows it is the one with most rows that has at most `REDUCED` elements and leaves every
+    processor `PROGRAMS` programs.
+    """
+    if "r0_" not in hints or configs[0].kwargs.keys() != {"XBLOCK"}:
+        return configs[0]
+    most = min(REDUCED // hints["r0_"], hints["x"] // (PROGRAMS * target.sms))
+    fitting = [config for config in configs if config.kwargs["XBLOCK"] <= most] or configs[:1]
+    return max(fitting, key=lambda config: config.kwargs["XBLOCK"])
 
 
 def _roomiest(configs: Sequence[_Config], hints: Mapping[str, int], products: _Products, target: Target) -> _Config:

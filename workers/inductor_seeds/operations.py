@@ -5,8 +5,11 @@ stay symbols. Our operation depends on neither.
 """
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
-from math import prod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import reduce
+from importlib import import_module
+from math import inf, prod
+from operator import add
 from typing import Any
 
 import torch
@@ -84,6 +87,23 @@ MOST_PARTS = 64
 """Maximum elements of a window of three axes; each is a term of the kernel."""
 
 
+@torch.ops.aten.max_pool3d.default.py_impl(torch._C.DispatchKey.CompositeImplicitAutograd)
+def _largest_within(
+    x: torch.Tensor,
+    kernel_size: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (0,),
+    dilation: Sequence[int] = (1,),
+    ceil_mode: bool = False,
+) -> torch.Tensor:
+    """Take maxima over three axes from shifted parts: Inductor reduces windows of 25 elements and more one by one."""
+    window, steps, pads, gaps = (_three(sizes) for sizes in (kernel_size, stride or kernel_size, padding, dilation))
+    if ceil_mode or prod(window) > MOST_PARTS or not x.is_floating_point():
+        found: torch.Tensor = torch.ops.aten.max_pool3d_with_indices(x, window, steps, pads, gaps, ceil_mode)[0]
+        return found
+    return reduce(torch.maximum, _parts(x, window, steps, pads, gaps, -inf))
+
+
 def _averaged(
     x: torch.Tensor,
     kernel_size: Sequence[int],
@@ -97,15 +117,27 @@ def _averaged(
     window, steps, pads = (_three(sizes) for sizes in (kernel_size, stride or kernel_size, padding))
     if ceil_mode or divisor_override is not None or (any(pads) and not count_include_pad) or prod(window) > MOST_PARTS:
         return _as_it_is()
-    wide = functional.pad(_wide(x), [side for pad in reversed(pads) for side in (pad, pad)])
-    total: torch.Tensor | None = None
+    return (reduce(add, _parts(_wide(x), window, steps, pads, (1, 1, 1), 0.0)) / prod(window)).to(x.dtype)
+
+
+def _parts(
+    x: torch.Tensor,
+    window: Sequence[int],
+    steps: Sequence[int],
+    pads: Sequence[int],
+    gaps: Sequence[int],
+    beyond: float,
+) -> Iterator[torch.Tensor]:
+    """Return what the windows of three axes read, a tensor of the result's shape for each of their elements."""
+    wide = functional.pad(x, [side for pad in reversed(pads) for side in (pad, pad)], value=beyond)
     for offsets in itertools.product(*map(range, window)):
         part = wide
-        for axis, (offset, taps, step, size) in enumerate(zip(offsets, window, steps, wide.shape[-3:], strict=True)):
-            last = offset + (size - taps) // step * step + 1
-            part = torch.ops.aten.slice.Tensor(part, axis - 3 + x.dim(), offset, last, step)
-        total = part if total is None else total + part
-    return NotImplemented if total is None else (total / prod(window)).to(x.dtype)
+        axes = zip(offsets, window, steps, gaps, wide.shape[-3:], strict=True)
+        for axis, (offset, taps, step, gap, size) in enumerate(axes):
+            first = offset * gap
+            last = first + (size - gap * (taps - 1) - 1) // step * step + 1
+            part = torch.ops.aten.slice.Tensor(part, axis - 3 + x.dim(), first, last, step)
+        yield part
 
 
 def _three(sizes: Sequence[int]) -> list[int]:
@@ -199,25 +231,49 @@ DECOMPOSITIONS: Mapping[Any, Callable[..., Any]] = {
 }
 """Replacements of torch's operations in a trace, by their overloads."""
 
+WHOLE_ROW = 1024
+"""Maximum elements of a row that Inductor keeps in one tile."""
+
 HALVES = (torch.float16, torch.bfloat16)
 
 Table = Mapping[torch._ops.OpOverload[..., Any], Callable[..., Any]]
 
 
-def thin_products(known: Table) -> Table:
-    """Extend a table of decompositions by matrix products with a side of size 1.
+def extended(known: Table) -> Table:
+    """Extend a table of decompositions by matrix products with a side of size 1, and by softmax of long rows.
 
     Args:
-        known: The table; it still handles products whose sides are all larger.
+        known: The table; it still handles products whose sides are all larger, and other rows.
     """
     aten = torch.ops.aten
+    softmax, log_softmax = aten._softmax.default, aten._log_softmax.default
     return {
         **known,
         aten.mm.default: _multiplied(known.get(aten.mm.default, _as_it_is)),
         aten.bmm.default: _multiplied(known.get(aten.bmm.default, _as_it_is)),
         aten.addmm.default: _added(known.get(aten.addmm.default, _as_it_is)),
         aten.mv.default: _applied,
+        softmax: _of_long_rows(known.get(softmax, _as_it_is), lambda x, peak, total: torch.exp(x - peak) / total),
+        log_softmax: _of_long_rows(
+            known.get(log_softmax, _as_it_is), lambda x, peak, total: x - peak - torch.log(total)
+        ),
     }
+
+
+def _of_long_rows(
+    known: Callable[..., torch.Tensor], finished: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+) -> Callable[..., torch.Tensor]:
+    """Read rows that do not fit into a tile twice instead of three times: maximum and sum in one pass."""
+
+    def softmax(x: torch.Tensor, dim: int, half_to_float: bool) -> torch.Tensor:
+        extent: object = x.shape[dim] if x.dim() else 1
+        if not isinstance(extent, int) or extent <= WHOLE_ROW or x.dtype == torch.float64:
+            return known(x, dim, half_to_float)
+        wide = _wide(x)
+        peak, total = import_module("torch._inductor.inductor_prims").prepare_softmax_online(wide, dim)
+        return finished(wide, peak, total).to(wide.dtype if half_to_float else x.dtype)
+
+    return softmax
 
 
 def _as_it_is(*_: object, **__: object) -> torch.Tensor:

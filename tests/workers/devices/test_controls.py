@@ -13,13 +13,20 @@ from tests.workers.runner.plans import hold
 from workers.commands import PairSide
 from workers.device_kernels import DeviceKernels
 from workers.devices.card_processes import CardFailed
-from workers.devices.controls import JOBS_PER_BATCH, ControlBatches, TimingControls, repeated, without_last_launch
+from workers.devices.controls import (
+    CONFIRM_S,
+    JOBS_PER_BATCH,
+    ControlBatches,
+    TimingControls,
+    repeated,
+    without_last_launch,
+)
 from workers.devices.ending import JudgementEnded
 from workers.devices.paired_timing import CallTime
 from workers.protocol import Allocate, Launch, Outcome, Plan
 
 
-def test_controls_are_tried_again_after_so_many_measurements_or_so_much_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_controls_are_tried_again_after_so_many_measurements_or_so_much_time() -> None:
     batches, given = ControlBatches(), {"equal": 1.0}
     batches.count("one", None)
     for _ in range(JOBS_PER_BATCH):
@@ -27,9 +34,8 @@ def test_controls_are_tried_again_after_so_many_measurements_or_so_much_time(mon
     assert batches.controls("one") is batches.controls("other") is None
     batches.count("one", dict(given))
     assert batches.controls("one") == given
-    monkeypatch.setattr("workers.devices.controls.BATCH_S", 0.0)
-    batches.count("one", dict(given))
-    assert batches.controls("one") is None
+    assert batches.controls("one", CONFIRM_S) == given
+    assert batches.controls("one", 0.0) is None
 
 
 @pytest.fixture(scope="module")

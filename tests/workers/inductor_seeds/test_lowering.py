@@ -118,6 +118,15 @@ def test_programs_of_a_reduction_have_results_whose_elements_lie_side_by_side(re
     assert (kernel[3]["R0_BLOCK"] >= 1024) is not columns
 
 
+@pytest.mark.parametrize(("m", "rows"), [(2**20, 32), (2**12, 1), (2**14, 8)])
+def test_tiles_of_short_rows_have_many_where_every_processor_still_has_programs(m, rows):
+    shapes = [{"dims": {"M": m, "N": 27}}]
+    found = lowered(
+        operator(reference="def scale(x, w):\n    return x.amax(1)\n", shapes=shapes, ranges={"N": [27, 27]})
+    )
+    assert found["kernels"][0][3]["XBLOCK"] == rows
+
+
 def options(reference: str, dtype: str, *, m: int = 4096, n: int = 4096) -> dict[str, int]:
     """Return the options for the kernel of a product of x[M, N] and w[N, N]."""
     inputs = [

@@ -1,11 +1,14 @@
 """Our operations have results of the same form as torch's; thin products become sums."""
 
+from functools import partial
+
 import pytest
 import torch
+from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from workers.inductor_seeds.operations import CONVOLUTION, DECOMPOSITIONS, thin_products
+from workers.inductor_seeds.operations import CONVOLUTION, DECOMPOSITIONS, extended
 
 HOW = {
     "plain": ([1, 1], [0, 0], [1, 1], False, [0, 0], 1),
@@ -34,7 +37,7 @@ def test_a_convolution_has_the_form_of_torchs(name: str, bias: bool):
 
 
 ATEN = torch.ops.aten
-TABLE = thin_products(DECOMPOSITIONS)
+TABLE = extended(DECOMPOSITIONS)
 
 
 def close(function, *given: torch.Tensor | float | None, **more: float) -> bool:
@@ -64,7 +67,7 @@ def test_other_products_are_left_to_the_table():
     a, b = torch.randn(5, 7), torch.randn(7, 3)
     assert TABLE[ATEN.mm.default](a, b) is NotImplemented
     assert TABLE[ATEN.addmm.default](torch.randn(3), a, b) is NotImplemented
-    known = thin_products({ATEN.mm.default: lambda x, y: x})
+    known = extended({ATEN.mm.default: lambda x, y: x})
     assert known[ATEN.mm.default](a, b) is a
     assert (
         TABLE[ATEN.mm.default](torch.ones(2, 1, dtype=torch.int64), torch.ones(1, 2, dtype=torch.int64))
@@ -96,6 +99,38 @@ def test_other_averages_over_three_axes_stay(how: tuple) -> None:
     pool = torch.ops.aten.avg_pool3d.default
     kept = make_fx(lambda each: pool(each, *how), decomposition_table=dict(DECOMPOSITIONS))(torch.randn(1, 9, 9, 9))
     assert any("avg_pool3d" in str(node.target) for node in kept.graph.nodes)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"kernel_size": 3, "stride": 2, "padding": 1, "dilation": 3},
+        {"kernel_size": (2, 1, 4), "padding": (1, 0, 2)},
+        {"kernel_size": 2, "stride": 3, "ceil_mode": True},
+        {"kernel_size": 5},
+    ],
+)
+def test_maxima_over_three_axes_are_those_of_torch(how: dict) -> None:
+    """Small windows are parts of the input, without indices; NaN is the largest."""
+    x = torch.randn(2, 3, 9, 12, 11)
+    x[0, 0, 4, 4, 4], x[1, 2, 0, 0, 0] = torch.nan, -torch.inf
+    pool = partial(torch.nn.functional.max_pool3d, **how)
+    with enable_python_dispatcher():
+        traced = make_fx(pool, decomposition_table=dict(DECOMPOSITIONS))(x)
+    is_kept = any("max_pool3d" in str(node.target) for node in traced.graph.nodes)
+    assert is_kept is (how.get("ceil_mode", False) or how["kernel_size"] == 5)
+    assert torch.equal(traced(x).nan_to_num(9.0), pool(x).nan_to_num(9.0))
+
+
+def test_softmax_of_long_rows_alone_is_made_of_one_pass_and_another() -> None:
+    for function, rows in ((ATEN._softmax.default, 2048), (ATEN._log_softmax.default, 4096)):
+        x = torch.randn(3, rows)
+        traced = make_fx(lambda each: TABLE[function](each, -1, False))(x)  # noqa: B023
+        assert any("prepare_softmax_online" in str(node.target) for node in traced.graph.nodes)
+        assert torch.allclose(traced(x), function(x, -1, False), atol=1e-5)
+        assert TABLE[function](x[:, :1024], -1, False) is NotImplemented
+        assert TABLE[function](x.double(), -1, False) is NotImplemented
+        assert TABLE[function](torch.tensor(1.0), -1, False) is NotImplemented
 
 
 @pytest.mark.parametrize("how", [{}, {"right": True}, {"side": "right", "out_int32": True}])
