@@ -41,8 +41,7 @@ from workers.protocol import Bundle, Graph, MutationReport, Operator
 
 RULES, MODEL = "rules", "model"
 LANDING_S = 10.0
-"""Maximum seconds of the card beyond a search's own until its seeds are judged, or those of a model, and the leading
-kernel is confirmed."""
+"""Maximum seconds of the card beyond a search's own until its seeds are judged and the leading kernel is confirmed."""
 CLOSING_S = 5.0
 """Seconds of a search that begins last, before it is compared."""
 SECONDS, STALE, TIME, ITSELF = "seconds", "stale", "time", "itself"
@@ -320,8 +319,7 @@ class CampaignQueue(CardQueue):
     async def _is_landing(self, search: SearchRecord) -> bool:
         """Return True if one of the first seeds has no verdict yet, or the leading kernel is not confirmed."""
         seeds = await self._coordinator.store.candidates.seeds(search.id)
-        answers = self._answers.get(search.id, ())
-        if any(seed.state is not CandidateState.JUDGED for seed in seeds if not answers or seed.source in answers):
+        if any(seed.state is not CandidateState.JUDGED for seed in seeds):
             return True
         held, best = await self._leaders(search)
         return held is not None and (best is None or held.objective > best.objective)

@@ -6,7 +6,7 @@ kernels that swallow NaN and infinities. A candidate's author must not know any 
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import ceil, prod
 
 import torch
@@ -35,11 +35,15 @@ ENDS = {"heavy": 0, "shifted": 1}
 """Draws in which uniform inputs, flags among them, are near the ends of their range in long stretches; 1 if the first
 stretch is at the upper end. If all values are spread evenly, a state forgets at one pace and every expert gets its
 share. A kernel that looks back a hundred positions, or has room for half as many tokens again, passed all other draws.
-Floats on both sides of zero, such as weights, are near one end throughout: a sum over stretches of both would cancel. A
+Floats on both sides of zero, such as weights, are on one side throughout: a sum over stretches of both would cancel. A
 layer of 4096 by 1 gave 1.8 from partial sums of 960, and a right kernel was refused on an H200.
 """
 NEAR = 1e-3
 """Distance from an end, as a share of the range: the logarithms of 2048 gates between -1 and 0 then add up to -1."""
+NEAR_OF_BOTH = 0.5
+"""Distance from an end of floats on both sides of zero, as a share of that between this end and zero. With nearly equal
+filters the channels of a convolution were nearly equal, too, and a norm over them told nothing but how TF32 rounds.
+"""
 TURNS = 3
 """Number of different stretch lengths. Inputs with different ones show all combinations of their ends."""
 SHIFTED_SPREADS = 3.0
@@ -153,7 +157,8 @@ def _draw_even(
         low, high = _bounds(item)
         low = 0.0 if low == float("-inf") else low
         high = low + 1 if high == float("inf") else high
-        return _within(low + _shares(size, name, upper, generator) * (high - low), low, high, dtype)
+        near = tuple(NEAR_OF_BOTH * abs(end) / (high - low) if _has_both_signs(item) else NEAR for end in (low, high))
+        return _within(low + _shares(size, name, upper, near, generator) * (high - low), low, high, dtype)
     low, high = (0, 2) if dtype == torch.bool else _integer_bounds(item, dims)
     values = (low + _steps(size, high - low, name, upper, generator)).to(dtype)
     return values if item.marker is None else marked(values, item.marker, name, upper, generator)
@@ -211,12 +216,16 @@ def _upper(item: Input, size: tuple[int, ...], name: str, turn: int, device: tor
     """Return True for values near the upper end: every second one of 2, 4 or 8 stretches, depending on `turn`."""
     if name not in ENDS:
         return None
-    if getattr(torch, item.dtype).is_floating_point and (item.low or 0.0) < 0.0 < _bounds(item)[1]:
+    if _has_both_signs(item):
         return torch.full(size, ENDS[name] == 1, device=device)
     position = torch.arange(prod(size), device=device)
     stretch = position * 2 ** (turn + 1) // max(len(position), 1)
     upper: torch.Tensor = (stretch + ENDS[name]) % 2 == 1
     return upper.reshape(size)
+
+
+def _has_both_signs(item: Input) -> bool:
+    return getattr(torch, item.dtype).is_floating_point and (item.low or 0.0) < 0.0 < _bounds(item)[1]
 
 
 def _steps(
@@ -234,11 +243,13 @@ def _steps(
     return values
 
 
-def _shares(size: tuple[int, ...], name: str, upper: torch.Tensor | None, generator: torch.Generator) -> torch.Tensor:
-    """Draw numbers from 0 to 1, float64."""
+def _shares(
+    size: tuple[int, ...], name: str, upper: torch.Tensor | None, near: Sequence[float], generator: torch.Generator
+) -> torch.Tensor:
+    """Draw numbers from 0 to 1, float64; with `upper` those that are as `near` to 0, or to 1."""
     share = torch.rand(size, generator=generator, dtype=torch.float64, device=generator.device)
     if upper is not None:
-        return torch.where(upper, 1 - NEAR * share, NEAR * share)
+        return torch.where(upper, 1 - near[1] * share, near[0] * share)
     if name == "structured":
         return torch.where(share < 0.25, 0.0, torch.where(share > 0.75, 1.0, share))
     return share
