@@ -314,9 +314,10 @@ def compared(theirs: Row, ours: Row) -> Row:
     )
     ratio = ours.get("speedup", {}).get("eager")
     row["our_speedup"] = ratio["mid"] if ratio else None
-    both = row["our_speedup"] and row.get("their_speedup")
-    row["speedup_ratio"] = row["their_speedup"] / row["our_speedup"] if both else None
-    row["agrees"] = None if row["correct"] is None else row["correct"] == (row["our_outcome"] == "correct")
+    are_timed = row["our_speedup"] and row.get("their_speedup")
+    row["speedup_ratio"] = row["their_speedup"] / row["our_speedup"] if are_timed else None
+    are_judged = None not in (row["correct"], row["our_outcome"])
+    row["agrees"] = row["correct"] == (row["our_outcome"] == "correct") if are_judged else None
     return row
 
 

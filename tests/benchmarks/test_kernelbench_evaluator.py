@@ -57,11 +57,12 @@ def test_agreement_is_of_verdicts_and_of_the_side_of_one() -> None:
         compared(theirs("a", correct=True, speedup=1.5), ours),
         compared(theirs("b", correct=False), ours),
         compared(theirs("c", correct=None), ours),
+        compared(theirs("d", correct=True), {"outcome": None}),
     ]
     told = agreement(rows)
-    assert (told["solutions"], told["judged"], told["agree"], told["disagree"]) == (3, 2, 1, ["b"])
+    assert (told["solutions"], told["judged"], told["agree"], told["disagree"]) == (4, 2, 1, ["b"])
     assert told["same_side_of_1"] == told["timed"] == 1 and told["speedup_ratio_quartiles"][2] == 0.75
-    assert list(told["failed"]) == ["c"]
+    assert list(told["failed"]) == ["c", "d"]
 
 
 def test_solutions_are_found_by_the_names_of_their_problems(tmp_path: Path) -> None:

@@ -90,18 +90,24 @@ def _share(operator: Operator, dtype: torch.dtype, summands: int) -> float:
 
 
 def _most_excess(share: float, got: torch.Tensor, expected: torch.Tensor, nudged: torch.Tensor) -> float:
-    """Return the largest difference in units of the tolerance; computed part by part."""
+    """Return the largest difference in units of the tolerance; computed part by part.
+
+    `SENSITIVITY_WORST` times the largest shift by a nudge is allowed too. It is the largest of all rows: one in which a
+    threshold leaves few elements may itself not be moved.
+    """
     columns = expected.shape[-1] if expected.ndim else 1
     rows = max(1, PART_ELEMENTS // columns)
-    parts = zip(*(torch.split(tensor.reshape(-1, columns), rows) for tensor in (got, expected, nudged)), strict=True)
-    return float(torch.stack([_excess(share, *(part.double() for part in each)) for each in parts]).max())
+    mine, its, moved = (torch.split(tensor.reshape(-1, columns), rows) for tensor in (got, expected, nudged))
+    shifts = [(one.double() - two).abs().nan_to_num(0.0, 0.0, 0.0).max() for one, two in zip(moved, its, strict=True)]
+    most = SENSITIVITY_WORST * torch.stack(shifts).max()
+    found = [_excess(share, one.double(), two.double(), most) for one, two in zip(mine, its, strict=True)]
+    return float(torch.stack(found).max())
 
 
-def _excess(share: float, got: torch.Tensor, expected: torch.Tensor, nudged: torch.Tensor) -> torch.Tensor:
-    """Return the largest difference in some rows; `SENSITIVITY_WORST` shifts of a row are allowed too."""
+def _excess(share: float, got: torch.Tensor, expected: torch.Tensor, moved: torch.Tensor) -> torch.Tensor:
+    """Return the largest difference in some rows."""
     squares = expected.square()
     mean = squares.mean(1, keepdim=True) if expected.shape[1] >= FEWEST_COLUMNS else squares.mean()
     scale = mean.sqrt() + expected.abs()
-    moved = SENSITIVITY_WORST * (nudged - expected).abs().amax(1, keepdim=True).nan_to_num(0.0, 0.0, 0.0)
     allowed = torch.maximum(share * scale, moved).clamp(min=torch.finfo(torch.float32).tiny)
     return ((got - expected).abs() / allowed).max()

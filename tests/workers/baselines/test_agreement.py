@@ -136,3 +136,19 @@ def test_a_norm_that_makes_a_small_difference_large_may_do_so_to_roundoffs():
     check(op, [got], [expected], 512, lambda: [nudged])
     with pytest.raises(Disagrees):
         check(op, [got * 1.01], [expected], 512, lambda: [nudged])
+
+
+def test_where_a_threshold_leaves_few_elements_rows_may_differ_as_far_as_others_are_moved():
+    """A row with one element just above the threshold has no scale, and a nudge may leave it where it is."""
+    op = RMSNORM.model_copy(update={"outputs": (Output(name="y", dtype="float32"),)})
+    expected = torch.zeros(4, 512)
+    expected[0, 7], expected[1, 3] = 1e-5, 0.3
+    got, nudged = expected.clone(), expected.clone()
+    got[0, 7] += 2e-7
+    nudged[1, 3] += 1e-7
+    with pytest.raises(Disagrees):
+        check(op, [got], [expected], 512, lambda: [expected])
+    check(op, [got], [expected], 512, lambda: [nudged])
+    got[0, 7] += 1e-4
+    with pytest.raises(Disagrees):
+        check(op, [got], [expected], 512, lambda: [nudged])
