@@ -26,7 +26,7 @@ repeated, launches that keep products and sums apart, casts without a defined re
 their sums lose, references that round on the way count their losses nearby, the card rests before the rounds of a
 confirm, fresh draws decide on few elements and on lucky rows, and few rows of float32 may be off by what each of their
 elements may, and by what bounds at nudged inputs allow. The sides of long calls lead in turn, and weights around zero
-are near one end of a draw.
+lie on one side of it in a draw.
 """
 
 NON_FINITE = {"Infinity": float("inf"), "-Infinity": float("-inf"), "NaN": float("nan")}
