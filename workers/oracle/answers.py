@@ -4,7 +4,8 @@ An answer holds the reference in float64, or in float32 for outputs so narrow th
 bounds of `workers.checks` in a form that one pass over an output can use.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import inf, nan
 
 import torch
 
@@ -98,21 +99,31 @@ def _derive(evidence: CheckEvidence, number: int, widened: bool) -> Answer:
         sensitivity = evidence.reference.sensitivity[number]
         bounds, rows = widen_by_sensitivity(bounds, sensitivity), steady(errors, sensitivity)
     kept = torch.float32 if native.dtype.itemsize < 4 else torch.float64
-    values = errors.value
-    if not errors.complete:
-        middle = evidence.reference.middle[number]
-        values = torch.where(readable(native).isfinite(), middle, native.double()).reshape(values.shape)
-    return FloatAnswer(
+    columns, values = errors.value.shape[1], errors.value if errors.complete else None
+    answer = FloatAnswer(
         kind=(native.dtype, native.shape),
-        values=values.to(kept),
+        values=native,
         inverse=(1 / bounds.worst[:, 0]).to(kept),
-        squares=(bounds.rms / bounds.worst).square()[:, 0].mul(values.shape[1]).float(),
+        squares=(bounds.rms / bounds.worst).square()[:, 0].mul(columns).float(),
         gains=_slopes(evidence, errors, bounds, rows).float(),
         own=bounds.own,
         leeway=_leeway(evidence, number, bounds, widened),
         gain_limit=gain_limit(evidence, averaged, rows),
         widened=widened,
     )
+    del errors, averaged  # They are as large as the values.
+    if values is None:
+        values = _as_native(evidence.reference.middle[number], native).reshape(-1, columns)
+    return replace(answer, values=values.to(kept))
+
+
+def _as_native(middle: torch.Tensor, native: torch.Tensor) -> torch.Tensor:
+    """Return values with NaN and infinities where the operator's own dtypes have them, float64."""
+    values, narrow = middle.double().clone(), readable(native)
+    values.masked_fill_(narrow.isnan(), nan)
+    for end in (inf, -inf):
+        values.masked_fill_(narrow == end, end)
+    return values
 
 
 def _leeway(evidence: CheckEvidence, number: int, bounds: ErrorBounds, widened: bool) -> torch.Tensor:
