@@ -76,3 +76,17 @@ def test_factories_make_their_tensors_where_they_are_told():
 def test_a_forged_graph_is_refused(op):
     with pytest.raises(ValueError, match="may not contain"):
         to_module(graph(Node(op=op, args=(X,))), 1, CPU)
+
+
+@pytest.mark.parametrize("takes_statistics", [False, True])
+def test_a_batch_norm_is_called_as_a_user_does_unless_its_statistics_are_taken(takes_statistics):
+    """Eager PyTorch on a card then takes cuDNN's kernels."""
+    norm = Node(op="aten.native_batch_norm.default", args=(X, *(None,) * 4, True, 0.1, 1e-5))
+    more = [NodeRef(node=0, result=1)] * takes_statistics
+    of = graph(norm, outputs=(NodeRef(node=0, result=0), *more), dtypes=("float32",) * (1 + takes_statistics))
+    module, x = to_module(of, 1, CPU), torch.randn(8, 3, 5)
+    called = {node.target for node in module.graph.nodes}
+    assert (torch.ops.aten.batch_norm.default in called) is not takes_statistics
+    expected = torch.nn.functional.batch_norm(x, None, None, training=True)
+    for function in (module, torch.compile(module, backend="aot_eager", fullgraph=True)):
+        assert torch.equal(spread(function)([x])[0], expected)
