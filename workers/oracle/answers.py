@@ -119,7 +119,7 @@ def _derive(evidence: CheckEvidence, number: int, widened: bool) -> Answer:
 
 def _as_native(middle: torch.Tensor, native: torch.Tensor) -> torch.Tensor:
     """Return values with NaN and infinities where the operator's own dtypes have them, float64."""
-    values, narrow = middle.double().clone(), readable(native)
+    values, narrow = middle.clone(), readable(native)
     values.masked_fill_(narrow.isnan(), nan)
     for end in (inf, -inf):
         values.masked_fill_(narrow == end, end)
