@@ -217,6 +217,28 @@ async def test_long_rows_of_softmax_are_read_twice(code: str):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "code", ["x / (x * x).mean(1, keepdim=True).sqrt()", "torch.softmax(x * 2, 1)", "x - torch.logsumexp(x, 1, True)"]
+)
+async def test_norms_over_an_axis_in_the_middle_are_judged_correct(code: str):
+    """After the reduction the loops of what follows are reordered."""
+    of = operator(
+        reference=f"import torch\n\n\ndef scale(x, w):\n    return {code}\n",
+        inputs=[
+            {"name": "x", "shape": ["M", 48, "N", 12], "dtype": "float32"},
+            {"name": "w", "shape": ["N"], "dtype": "float32"},
+        ],
+        ranges={"M": [1, 4], "N": [1, 20]},
+        shapes=[{"dims": {"M": 4, "N": 20}}],
+    )
+    written = drafted(of)
+    assert written.outcome is Outcome.CORRECT, written.reason
+    async with Judge(of, Device.parse("model:sm_90"), admit=True) as judge:
+        found = await judge.judge(written.source)
+        assert found.outcome is Outcome.CORRECT, found.reason
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["3, stride=2, padding=1, dilation=3", "(2, 3, 1), ceil_mode=True"])
 async def test_maxima_of_windows_of_three_axes_are_one_kernel(how: str):
     of = operator(
