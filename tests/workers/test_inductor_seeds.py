@@ -31,6 +31,12 @@ def drafted(of: Operator, target: str = "sm_90") -> WrittenSeed:
     return WrittenSeed.model_validate_json(in_jail(inductor_seeds.draft, job.model_dump_json().encode()))
 
 
+async def judge_correct(of: Operator, source: str) -> None:
+    async with Judge(of, Device.parse("model:sm_90"), admit=True) as judge:
+        found = await judge.judge(source)
+        assert found.outcome is Outcome.CORRECT, found.reason
+
+
 def shapes(of: Operator) -> tuple[Shape, ...]:
     return tuple(Shape(dims=item.dims) for item in of.shapes)
 
@@ -123,9 +129,7 @@ async def test_convolutions_end_with_what_follows_them_and_are_judged_correct(ki
     assert "scale_product" in last or "scale_add_up" in last, "nothing is launched after the convolution"
     assert ("scale_pack[" in written.source) == ("many channels" in kind)
     assert "return scale_fixed(x, w, b)" in written.source
-    async with Judge(of, Device.parse("model:sm_90"), admit=True) as judge:
-        found = await judge.judge(written.source)
-        assert found.outcome is Outcome.CORRECT, found.reason
+    await judge_correct(of, written.source)
 
 
 WEIGHTS = {"w": [20], "u": [20], "b": [], "v": []}
@@ -161,9 +165,7 @@ async def test_recurrent_layers_are_one_launch_per_position_and_judged_correct(k
     written = drafted(of)
     assert written.outcome is Outcome.CORRECT, written.reason
     assert "for wave in range(T" in written.source and "scale_step[" in written.source
-    async with Judge(of, Device.parse("model:sm_90"), admit=True) as judge:
-        found = await judge.judge(written.source)
-        assert found.outcome is Outcome.CORRECT, found.reason
+    await judge_correct(of, written.source)
 
 
 @pytest.mark.slow
@@ -187,9 +189,7 @@ async def test_far_apart_elements_are_read_once_for_their_variance(code: str, on
     )
     written = drafted(of)
     assert ("moments_" in written.source) is once, written.reason
-    async with Judge(of, Device.parse("model:sm_90"), admit=True) as judge:
-        found = await judge.judge(written.source)
-        assert found.outcome is Outcome.CORRECT, found.reason
+    await judge_correct(of, written.source)
 
 
 @pytest.mark.slow
@@ -211,9 +211,7 @@ async def test_long_rows_of_softmax_are_read_twice(code: str):
     before, _, fixed = written.source.partition("def scale_fixed_kernel(")
     fixed = fixed.partition("def scale_fixed(")[0]
     assert "def softmax_step(" in before and fixed.count("for start in") == 2
-    async with Judge(of, Device.parse("model:sm_90"), admit=True) as judge:
-        found = await judge.judge(written.source)
-        assert found.outcome is Outcome.CORRECT, found.reason
+    await judge_correct(of, written.source)
 
 
 @pytest.mark.slow
@@ -233,9 +231,7 @@ async def test_norms_over_an_axis_in_the_middle_are_judged_correct(code: str):
     )
     written = drafted(of)
     assert written.outcome is Outcome.CORRECT, written.reason
-    async with Judge(of, Device.parse("model:sm_90"), admit=True) as judge:
-        found = await judge.judge(written.source)
-        assert found.outcome is Outcome.CORRECT, found.reason
+    await judge_correct(of, written.source)
 
 
 @pytest.mark.slow
@@ -253,9 +249,7 @@ async def test_maxima_of_windows_of_three_axes_are_one_kernel(how: str):
     written = drafted(of)
     assert written.outcome is Outcome.CORRECT, written.reason
     assert ("tl.reduce(" in written.source) is False
-    async with Judge(of, Device.parse("model:sm_90"), admit=True) as judge:
-        found = await judge.judge(written.source)
-        assert found.outcome is Outcome.CORRECT, found.reason
+    await judge_correct(of, written.source)
 
 
 def test_rules_find_in_the_draft_of_a_product_what_they_look_for():

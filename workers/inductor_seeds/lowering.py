@@ -6,10 +6,10 @@ matmul) instead of calls of a vendor's library.
 
 import ast
 import re
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cache, partial, partialmethod
+from functools import cache, partial
 from importlib import import_module, reload
 from math import prod
 from types import ModuleType
@@ -27,6 +27,7 @@ from workers.inductor_seeds.complex_pairs import complex_pairs
 from workers.inductor_seeds.extremes import values_of
 from workers.inductor_seeds.indexing import terms
 from workers.inductor_seeds.operations import DECOMPOSITIONS, NAMESPACE, extended
+from workers.inductor_seeds.reordering import reorder_by_reads
 from workers.inductor_seeds.rounding import round_what_is_read_twice
 from workers.inductor_seeds.runtime import dotted
 from workers.protocol import Operator, Outcome
@@ -275,9 +276,7 @@ def _generate(traced: fx.GraphModule, inputs: list[FakeTensor]) -> str:
     vars(_late("torch._inductor.lowering"))["use_two_step_variance"] = partial(_is_read_twice, _hints(inputs))
     scan = _late("torch._inductor.ir").Scan
     scan.num_splits = partial(_whole, scan.num_splits)
-    scheduler = _late("torch._inductor.scheduler").Scheduler
-    if reorder := getattr(scheduler, "_try_reorder_loops_for_candidates", None):  # Since torch 2.13.
-        scheduler._try_reorder_loops_for_candidates = partialmethod(_reordered, reorder)
+    reorder_by_reads()
     mode = inputs[0].fake_mode
     _pack_results(traced)
     round_what_is_read_twice(traced)
@@ -299,56 +298,6 @@ def _generate(traced: fx.GraphModule, inputs: list[FakeTensor]) -> str:
 def _whole(split: Callable[..., tuple[object, int]], **asked: object) -> tuple[object, int]:
     """Return the number of parts of a scan: one, since parts need a workspace that the host sets to zero."""
     return split(**asked)[0], 1
-
-
-class _Dependency(Protocol):
-    """The used part of Inductor's `MemoryDep`."""
-
-    name: str
-    num_vars: int
-
-
-class _Reads(Protocol):
-    """The used part of Inductor's `ReadWrites`."""
-
-    reads: Iterable[_Dependency]
-
-
-class _Loops(Protocol):
-    """The used part of Inductor's `BaseSchedulerNode`."""
-
-    read_writes: _Reads
-
-    def is_reduction(self) -> bool: ...
-
-    def reorder_loops_by_dep_pair(self, mine: _Dependency, its: _Dependency) -> bool: ...
-
-
-class _Scheduler(Protocol):
-    """The used part of Inductor's `Scheduler`."""
-
-    def dep_size_hint(self, dependency: _Dependency) -> int: ...
-
-    def score_fusion_memory(self, one: _Loops, other: _Loops) -> int: ...
-
-
-def _reordered(scheduler: _Scheduler, reorder: Callable[..., int], one: _Loops, other: _Loops) -> int:
-    """Fuse a reduction with what follows it by the largest buffer that both read, if its result has too few axes.
-
-    TorchInductor tries its result alone, and then reads a tensor twice that is normalised over an axis in the middle.
-    """
-    score = reorder(scheduler, one, other)
-    if score >= 0 or one.is_reduction() == other.is_reduction():
-        return score
-    pointwise, reduction = (other, one) if one.is_reduction() else (one, other)
-    reads = {dep.name: dep for dep in reduction.read_writes.reads}
-    both = [(dep, reads[dep.name]) for dep in pointwise.read_writes.reads if dep.name in reads]
-    memory = _late("torch._inductor.dependencies").MemoryDep
-    fitting = [pair for pair in both if all(isinstance(dep, memory) for dep in pair)]
-    for mine, its in sorted(fitting, key=lambda pair: -scheduler.dep_size_hint(pair[0])):
-        if mine.num_vars == its.num_vars and pointwise.reorder_loops_by_dep_pair(mine, its):
-            return scheduler.score_fusion_memory(one, other)
-    return score
 
 
 def _pack_results(traced: fx.GraphModule) -> None:

@@ -4,7 +4,7 @@ An answer holds the reference in float64, or in float32 for outputs so narrow th
 bounds of `workers.checks` in a form that one pass over an output can use.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf, nan
 
 import torch
@@ -99,22 +99,23 @@ def _derive(evidence: CheckEvidence, number: int, widened: bool) -> Answer:
         sensitivity = evidence.reference.sensitivity[number]
         bounds, rows = widen_by_sensitivity(bounds, sensitivity), steady(errors, sensitivity)
     kept = torch.float32 if native.dtype.itemsize < 4 else torch.float64
-    columns, values = errors.value.shape[1], errors.value if errors.complete else None
-    answer = FloatAnswer(
-        kind=(native.dtype, native.shape),
-        values=native,
-        inverse=(1 / bounds.worst[:, 0]).to(kept),
-        squares=(bounds.rms / bounds.worst).square()[:, 0].mul(columns).float(),
-        gains=_slopes(evidence, errors, bounds, rows).float(),
-        own=bounds.own,
-        leeway=_leeway(evidence, number, bounds, widened),
-        gain_limit=gain_limit(evidence, averaged, rows),
-        widened=widened,
-    )
+    squares = (bounds.rms / bounds.worst).square()[:, 0].mul(errors.value.shape[1]).float()
+    gains, limit = _slopes(evidence, errors, bounds, rows).float(), gain_limit(evidence, averaged, rows)
+    values = errors.value if errors.complete else None
     del errors, averaged  # They are as large as the values.
     if values is None:
-        values = _as_native(evidence.reference.middle[number], native).reshape(-1, columns)
-    return replace(answer, values=values.to(kept))
+        values = _as_native(evidence.reference.middle[number], native).reshape(len(squares), -1)
+    return FloatAnswer(
+        kind=(native.dtype, native.shape),
+        values=values.to(kept),
+        inverse=(1 / bounds.worst[:, 0]).to(kept),
+        squares=squares,
+        gains=gains,
+        own=bounds.own,
+        leeway=_leeway(evidence, number, bounds, widened),
+        gain_limit=limit,
+        widened=widened,
+    )
 
 
 def _as_native(middle: torch.Tensor, native: torch.Tensor) -> torch.Tensor:

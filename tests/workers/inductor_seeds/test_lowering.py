@@ -127,14 +127,6 @@ def test_tiles_of_short_rows_have_many_where_every_processor_still_has_programs(
     assert found["kernels"][0][3]["XBLOCK"] == rows
 
 
-def test_a_norm_over_an_axis_in_the_middle_reads_its_tensor_once():
-    inputs = [{"name": "x", "shape": ["M", 64, 32, 16], "dtype": "float32"}]
-    reference = "def scale(x):\n    return x / (x * x).mean(1, keepdim=True).sqrt()\n"
-    of = operator(reference=reference, inputs=inputs, shapes=[{"dims": {"M": 8}}], ranges={"M": [8, 8]})
-    (kernel,) = lowered(of)["kernels"]
-    assert kernel[1].count("tl.load(") == 1
-
-
 def options(reference: str, dtype: str, *, m: int = 4096, n: int = 4096) -> dict[str, int]:
     """Return the options for the kernel of a product of x[M, N] and w[N, N]."""
     inputs = [
