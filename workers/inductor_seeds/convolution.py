@@ -10,7 +10,7 @@ import ast
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import prod
+from math import gcd, prod
 from textwrap import indent
 
 from workers.inductor_seeds.folding import fold
@@ -29,44 +29,73 @@ EXACT_OPTIONS: Mapping[str, int] = {"BLOCK_M": 128, "BLOCK_N": 64, "BLOCK_K": 32
 """Initial configuration of float32 products without TF32, whose multiplications the compiler unrolls."""
 SUM_OPTIONS: Mapping[str, int] = {"BLOCK": 256, "num_warps": 4, "num_stages": 1}
 """Initial configuration if every filter has its own channels: outputs per program, warps and stages."""
-PACK_OPTIONS: Mapping[str, int] = {"BLOCK_M": 64, "BLOCK_N": 64, "num_warps": 4, "num_stages": 1}
-"""Initial configuration of copies with the channels last: places and channels per program, warps and stages."""
+PACKED, PACK_CHANNELS, MOST_PACKED = 4096, 64, 512
+"""Elements per program of copies with the channels last, channels of them at most, and places at most."""
+EVEN = 4
+"""Channels of a copy are a multiple of it, so that loads move 16 bytes of float32 or 8 of 16-bit floats."""
 FEWEST_USES = 256
 """Minimum products per input element for a copy of the input. A copy moves 8 bytes per element, which takes 2.7 ps at
 3 TB/s; 256 products take 5.1 ps at 100 TFLOP/s, half of them if loads are wide."""
 _PARTS = {
-    "CUT": """\
-if MET_{0} * PHASES_{0} > TAPS_{0}:
-    is_tap = is_tap & (filter_{1} < TAPS_{0})
+    "SETTLE": """\
+if TRANSPOSED:
+    first_{1} = (phase_{1} + PADDING_{0}) // COMMON_{0} * INVERSE_{0} % APART_{0}
+    start_{1} = step_{1} + (phase_{1} + PADDING_{0} - first_{1} * DILATION_{0}) // PHASES_{0}
+else:
+    start_{1} = out_{1} * STRIDE_{0} - PADDING_{0}
 """,
-    "CLOSE_GAPS": """\
-if GAP_{0} > 1:
-    is_input = is_input & ({1} % GAP_{0} == 0)
-    {1} = {1} // GAP_{0}
+    "MEET": """\
+if TRANSPOSED:
+    if MET_{0} * APART_{0} > TAPS_{0}:
+        some_{1} = (TAPS_{0} - first_{1} + (APART_{0} - 1)) // APART_{0}
+    else:
+        some_{1} = MET_{0}
+    if COMMON_{0} > 1:
+        met_{1} = tl.where((phase_{1} + PADDING_{0}) % COMMON_{0} == 0, some_{1}, 0)
+    else:
+        met_{1} = some_{1}
+    low_{1} = start_{1} + (BEFORE_{0} + RISE_{0}) - met_{1} * RISE_{0}
+else:
+    met_{1} = TAPS_{0}
+    low_{1} = start_{1} + BEFORE_{0}
+""",
+    "FILTER": """\
+if TRANSPOSED:
+    filter_{1} = first_{1} + tap_{1} * APART_{0}
+else:
+    filter_{1} = tap_{1}
+""",
+    "CUT": """\
+if MET_{0} * APART_{0} > TAPS_{0}:
+    is_tap = is_tap & (filter_{1} < TAPS_{0})
+if COMMON_{0} > 1:
+    is_tap = is_tap & ((phase_{1} + PADDING_{0}) % COMMON_{0} == 0)
 """,
     "BOUND": """\
 if EDGE_{0}:
     is_input = is_input & ({1} >= 0) & ({1} < {2})
 """,
 }
-"""Replacements of these names in the kernels, once per axis. A phase may have fewer taps than another. If inputs are
-spread with both steps and gaps, only some of the places have an input. Without padding every tap meets an input."""
+"""Replacements of these names in the kernels, once per axis. Taps of a phase of a transposed convolution are `APART`
+in the filter, and meet inputs that are `RISE` apart; a phase may have fewer taps than another, and none if stride and
+dilation have a common divisor. Without padding every tap meets an input."""
 
 _START = """
-    phase_w = tl.program_id(2) % PHASES_W
-    phase_h = tl.program_id(2) // PHASES_W % PHASES_H
-    phase_d = tl.program_id(2) // (PHASES_W * PHASES_H) % PHASES_D
+    phase_w = tl.program_id(0) % PHASES_W
+    phase_h = tl.program_id(0) // PHASES_W % PHASES_H
+    phase_d = tl.program_id(0) // (PHASES_W * PHASES_H) % PHASES_D
     if GROUPS > 1:
-        group = tl.program_id(2) // (PHASES_W * PHASES_H * PHASES_D)
+        group = tl.program_id(2)
     else:
         group = 0
     steps_w = tl.cdiv(out_width, PHASES_W)
     steps_h = tl.cdiv(out_height, PHASES_H)
     steps_d = tl.cdiv(out_depth, PHASES_D)
     if WIDE:
-        place = tl.program_id(0).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)
+        first = (tl.program_id(0) // (PHASES_W * PHASES_H * PHASES_D)).to(tl.int64) * BLOCK_M
     else:
-        place = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+        first = tl.program_id(0) // (PHASES_W * PHASES_H * PHASES_D) * BLOCK_M
+    place = first + tl.arange(0, BLOCK_M)
     image = place // (steps_w * steps_h * steps_d)
     step_w = (place % steps_w).to(tl.int32)
     step_h = (place // steps_w % steps_h).to(tl.int32)
@@ -81,28 +110,14 @@ _START = """
         is_place = is_place & (out_h < out_height)
     if PHASES_D > 1:
         is_place = is_place & (out_d < out_depth)
-    if TRANSPOSED:
-        start_w = step_w + (phase_w + PADDING_W) // PHASES_W
-        start_h = step_h + (phase_h + PADDING_H) // PHASES_H
-        start_d = step_d + (phase_d + PADDING_D) // PHASES_D
-    else:
-        start_w = out_w * STRIDE_W - PADDING_W
-        start_h = out_h * STRIDE_H - PADDING_H
-        start_d = out_d * STRIDE_D - PADDING_D
+    SETTLE
     column = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
     is_column = column < filters
     total = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
 """
-"""Beginning of both kernels with a product: the places and filters of a program."""
+"""Beginning of both kernels with a product: the places and filters of a program.
 
-_TAPS = """
-        tap_w = tap % MET_W
-        tap_h = tap // MET_W % MET_H
-        tap_d = tap // (MET_W * MET_H) % MET_D
-        filter_w = (phase_w + PADDING_W) % PHASES_W + tap_w * PHASES_W
-        filter_h = (phase_h + PADDING_H) % PHASES_H + tap_h * PHASES_H
-        filter_d = (phase_d + PADDING_D) % PHASES_D + tap_d * PHASES_D
-"""
+Programs of all phases of the same places are neighbours, since phases share the memory sectors that they write."""
 
 _END = """
         total = tl.dot(values, weights, total, PRECISION)
@@ -122,13 +137,13 @@ def product(x_ptr, weight_ptr, y_ptr, images, channels, depth, height, width, fi
         plane = (image.to(tl.int64) * GROUPS + group) * channels * (depth * height * width)
     else:
         plane = (image * GROUPS + group) * channels * (depth * height * width)
-    if GAPS:
-        places = plane
-    else:
-        places = plane + ((start_d * height + start_h) * width + start_w)
+    places = plane + ((start_d * height + start_h) * width + start_w)
     for start in ALL_TAPS(0, channels * (MET_D * MET_H * MET_W), BLOCK_K):
         tap = start + tl.arange(0, BLOCK_K)
-        {_TAPS.strip()}
+        tap_w = tap % MET_W
+        tap_h = tap // MET_W % MET_H
+        tap_d = tap // (MET_W * MET_H) % MET_D
+        FILTER
         channel = tap // (MET_W * MET_H * MET_D)
         is_tap = channel < channels
         CUT
@@ -136,14 +151,9 @@ def product(x_ptr, weight_ptr, y_ptr, images, channels, depth, height, width, fi
         w = (tap_w * REACH_W)[:, None] + start_w[None, :]
         h = (tap_h * REACH_H)[:, None] + start_h[None, :]
         d = (tap_d * REACH_D)[:, None] + start_d[None, :]
-        CLOSE_GAPS
         BOUND
-        if GAPS:
-            offset = ((channel[:, None] * depth + d) * height + h) * width + w
-        else:
-            offset = ((channel * depth + tap_d * REACH_D) * height + tap_h * REACH_H) * width + tap_w * REACH_W
-            offset = offset[:, None]
-        values = tl.trans(tl.load(x_ptr + (places[None, :] + offset), is_input, other=0.0))
+        offset = ((channel * depth + tap_d * REACH_D) * height + tap_h * REACH_H) * width + tap_w * REACH_W
+        values = tl.trans(tl.load(x_ptr + (places[None, :] + offset[:, None]), is_input, other=0.0))
         if TRANSPOSED:
             row = (group * channels + channel) * filters * (TAPS_D * TAPS_H * TAPS_W)
             row = row + ((filter_d * TAPS_H + filter_h) * TAPS_W + filter_w)
@@ -160,55 +170,90 @@ def product(x_ptr, weight_ptr, y_ptr, images, channels, depth, height, width, fi
         {_END.strip()}
 """
 
-_LAST = f"""
+_ROWS = f"""
 @triton.jit
 def product(x_ptr, weight_ptr, y_ptr, images, channels, depth, height, width, filters, out_depth, out_height, out_width,
             BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):
     {_START.strip()}
-    image_ptr = x_ptr + (image.to(tl.int64) * (depth * height * width) * (GROUPS * channels) + group * channels)
-    parts = tl.cdiv(channels, BLOCK_K)
-    for step in range(0, parts * (MET_D * MET_H * MET_W)):
-        tap = step // parts
-        channel = step % parts * BLOCK_K + tl.arange(0, BLOCK_K)
-        {_TAPS.strip()}
-        is_tap = channel < channels
-        CUT
-        is_input = is_place
-        w = start_w + tap_w * REACH_W
-        h = start_h + tap_h * REACH_H
-        d = start_d + tap_d * REACH_D
-        CLOSE_GAPS
-        BOUND
-        places_ptr = image_ptr + ((d * height + h) * width + w) * (GROUPS * channels)
-        is_value = is_input[:, None] & is_tap[None, :]
-        values = tl.load(places_ptr[:, None] + channel[None, :], is_value, other=0.0)
-        row = ((filter_d * TAPS_H + filter_h) * TAPS_W + filter_w) * (GROUPS * filters) + group * filters
-        filters_ptr = weight_ptr + (channel[:, None] + ((row + column) * channels)[None, :])
+    MEET
+    even = tl.cdiv(channels, EVEN) * EVEN
+    full_w = width + BEFORE_W + AFTER_W
+    full_h = height + BEFORE_H + AFTER_H
+    full_d = depth + BEFORE_D + AFTER_D
+    plane = (image.to(tl.int64) * GROUPS + group) * (full_d * full_h * full_w)
+    places = tl.where(is_place, plane + ((low_d * full_h + low_h) * full_w + low_w), 0) * even
+    if IN_ROWS:
+        rows = met_d * met_h
+        length = met_w * even
+    else:
+        rows = met_d * met_h * met_w
+        length = even
+    parts = tl.cdiv(length, BLOCK_K)
+    for step in range(0, rows * parts):
+        row = step // parts
+        inner = step % parts * BLOCK_K + tl.arange(0, BLOCK_K)
+        is_tap = inner < length
+        if IN_ROWS:
+            tap_w = inner // even
+            tap_h = row % met_h
+            tap_d = row // met_h
+            offset = (tap_d * RISE_D * full_h + tap_h * RISE_H) * full_w * even
+        else:
+            tap_w = row % met_w
+            tap_h = row // met_w % met_h
+            tap_d = row // (met_w * met_h)
+            offset = ((tap_d * RISE_D * full_h + tap_h * RISE_H) * full_w + tap_w * RISE_W) * even
+        values = tl.load(x_ptr + ((places + offset)[:, None] + inner[None, :]), is_tap[None, :], other=0.0)
+        if TRANSPOSED:
+            filter_w = first_w + (met_w - 1 - tap_w) * APART_W
+            filter_h = first_h + (met_h - 1 - tap_h) * APART_H
+            filter_d = first_d + (met_d - 1 - tap_d) * APART_D
+        else:
+            filter_w = tap_w
+            filter_h = tap_h
+            filter_d = tap_d
+        spread = ((filter_d * TAPS_H + filter_h) * TAPS_W + filter_w) * (GROUPS * filters) * even + inner % even
+        filters_ptr = weight_ptr + (spread[:, None] + ((group * filters + column) * even)[None, :])
         weights = tl.load(filters_ptr, is_tap[:, None] & is_column[None, :], other=0.0)
         {_END.strip()}
 """
-"""Product whose input and filters have their channels last. Its loop is over taps, then channels, so a place needs one
-address and one bound per tap, and loads are wide."""
+"""Product whose input and filters have their channels last, and whose input has zeros around it. What a place depends
+on lies in rows, one per tap of the other axes: all taps along the width with all their channels, side by side. So a
+place needs one address per row and no bounds, loads are wide, and few channels fill a block. Taps along the width that
+are apart have rows of their own."""
 
 _PACK = """
 @triton.jit
-def pack(x_ptr, y_ptr, places, channels, x_part, x_channel, y_part, y_place, BLOCK_M: tl.constexpr,
-         BLOCK_N: tl.constexpr):
+def pack(x_ptr, y_ptr, places, channels, x_part, x_channel, y_part, y_place, depth, height, width,
+         BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
     blocks = tl.cdiv(places, BLOCK_M)
     part = (tl.program_id(0) // blocks).to(tl.int64)
     place = tl.program_id(0) % blocks * BLOCK_M + tl.arange(0, BLOCK_M)
     channel = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
-    inside = (place < places)[:, None] & (channel < channels)[None, :]
-    source = part * x_part + (channel.to(tl.int64) * x_channel)[None, :] + place[:, None]
-    target = part * y_part + (place.to(tl.int64) * y_place)[:, None] + channel[None, :]
-    value = tl.load(x_ptr + source, inside)
+    is_place = place < places
+    if AROUND:
+        full_w = width + BEFORE_W + AFTER_W
+        full_h = height + BEFORE_H + AFTER_H
+        w = place % full_w - BEFORE_W
+        h = place // full_w % full_h - BEFORE_H
+        d = place // (full_w * full_h) - BEFORE_D
+        is_input = is_place
+        BOUND
+        spot = (d * height + h) * width + w
+    else:
+        is_input = is_place
+        spot = place
+    source = part * x_part + (channel.to(tl.int64) * x_channel)[:, None] + spot[None, :]
+    value = tl.trans(tl.load(x_ptr + source, (channel < channels)[:, None] & is_input[None, :], other=0.0))
     if ROUNDED:
         near = ((value.to(tl.int32, bitcast=True) + 4096) & -8192).to(tl.float32, bitcast=True)
         value = tl.where(value == value, near, value)
-    tl.store(y_ptr + target, value, inside)
+    target = part * y_part + (place.to(tl.int64) * y_place)[:, None] + channel[None, :]
+    tl.store(y_ptr + target, value, is_place[:, None] & (channel < tl.cdiv(channels, EVEN) * EVEN)[None, :])
 """
-"""Copy of a tensor with its channels last, part by part. Float32 factors of TF32 products are rounded to the nearest
-on the way: matrix units cut them instead, and errors of one sign add up."""
+"""Copy of a tensor with its channels last, part by part, with zeros around its places and after its channels. Float32
+factors of TF32 products are rounded to the nearest on the way: matrix units cut them instead, and errors of one sign
+add up."""
 
 _SUM = """
 @triton.jit
@@ -224,29 +269,25 @@ def add_up(x_ptr, weight_ptr, y_ptr, images, channels, depth, height, width, out
     plane = target // (out_width * out_height * out_depth)
     group = (plane % GROUPS).to(tl.int32)
     is_target = plane < images * GROUPS
-    if TRANSPOSED:
-        start_w = (out_w + PADDING_W) // PHASES_W
-        start_h = (out_h + PADDING_H) // PHASES_H
-        start_d = (out_d + PADDING_D) // PHASES_D
-    else:
-        start_w = out_w * STRIDE_W - PADDING_W
-        start_h = out_h * STRIDE_H - PADDING_H
-        start_d = out_d * STRIDE_D - PADDING_D
+    step_w = out_w // PHASES_W
+    step_h = out_h // PHASES_H
+    step_d = out_d // PHASES_D
+    phase_w = out_w % PHASES_W
+    phase_h = out_h % PHASES_H
+    phase_d = out_d % PHASES_D
+    SETTLE
     total = tl.zeros((BLOCK,), tl.float32)
     for channel in range(channels):
         for tap_d in range(MET_D):
             for tap_h in range(MET_H):
                 for tap_w in range(MET_W):
-                    filter_w = (out_w + PADDING_W) % PHASES_W + tap_w * PHASES_W
-                    filter_h = (out_h + PADDING_H) % PHASES_H + tap_h * PHASES_H
-                    filter_d = (out_d + PADDING_D) % PHASES_D + tap_d * PHASES_D
+                    FILTER
                     is_tap = is_target
                     CUT
                     is_input = is_tap
                     w = start_w + tap_w * REACH_W
                     h = start_h + tap_h * REACH_H
                     d = start_d + tap_d * REACH_D
-                    CLOSE_GAPS
                     BOUND
                     spot = (((plane.to(tl.int64) * channels + channel) * depth + d) * height + h) * width + w
                     value = tl.load(x_ptr + spot, is_input, other=0.0)
@@ -284,13 +325,13 @@ def read_convolution(
     """
     if any(isinstance(item, ast.Name) for fixed in (*call.args[2:], *weight[2:]) for item in ast.walk(fixed)):
         raise TraceRefused(Outcome.FORBIDDEN_OP, "its convolution has filters whose extents are not fixed")
-    stride, padding, dilation, transposed, _, groups = (ast.literal_eval(item) for item in call.args[2:])
+    stride, padding, dilation, transposed, extra, groups = (ast.literal_eval(item) for item in call.args[2:])
     taps = [ast.literal_eval(extent) for extent in weight[2:]]
     filters = _number(weight[1] if transposed else y[1])
     if filters is not None and not transposed:
         filters //= groups
     sizes = ConvolutionSizes(most[0] // groups, most[1] if transposed else most[2] // groups, far, wide)
-    axes = tuple(ConvolutionAxis(*axis) for axis in zip(taps, stride, padding, dilation, strict=True))
+    axes = tuple(ConvolutionAxis(*axis) for axis in zip(taps, stride, padding, dilation, extra, strict=True))
     channels = _number(weight[0] if transposed else weight[1])
     if channels is not None and transposed:
         channels //= groups
@@ -306,12 +347,14 @@ class ConvolutionAxis:
         stride: Input places per output place; output places per input place if it is transposed.
         padding: Places around the input.
         dilation: Distance between taps in places.
+        extra: Places after the output of a transposed convolution.
     """
 
     taps: int = 1
     stride: int = 1
     padding: int = 0
     dilation: int = 1
+    extra: int = 0
 
 
 @dataclass(frozen=True)
@@ -366,10 +409,9 @@ class Convolution:
     def is_packed(self) -> bool:
         """True if input and filters are first copied with their channels last."""
         taps = prod(axis.taps for axis in self.axes)
-        met = prod(-(-axis.taps // self._phases(axis)) for axis in self.axes)
         is_one_part = self.groups == 1 or not self.transposed
-        is_used = met > 1 and taps * self.sizes.filters >= FEWEST_USES
-        return is_used and is_one_part and not self.is_separate and self.sizes.channels >= SHORTEST
+        is_used = self._met > 1 and taps * self.sizes.filters >= FEWEST_USES
+        return is_used and is_one_part and not self.is_separate and self._row >= SHORTEST
 
     @property
     def options(self) -> dict[str, int]:
@@ -377,7 +419,8 @@ class Convolution:
         if self.is_separate:
             return dict(SUM_OPTIONS)
         chosen = dict(EXACT_OPTIONS if self.precision == "ieee" else PRODUCT_OPTIONS)
-        summed = self.sizes.channels * (1 if self.is_packed else prod(axis.taps for axis in self.axes))
+        taps = prod(axis.taps for axis in self.axes)
+        summed = self._row if self.is_packed else self.sizes.channels * taps
         chosen["BLOCK_N"] = min(chosen["BLOCK_N"], block_of(self.filters or self.sizes.filters))
         chosen["BLOCK_K"] = min(chosen["BLOCK_K"], block_of(summed))
         chosen["num_warps"] = min(chosen["num_warps"], 4 if chosen["BLOCK_N"] <= EXACT_OPTIONS["BLOCK_N"] else 8)
@@ -404,27 +447,42 @@ class Convolution:
         """Return the grid of a launch as code. Extents are as for `arguments`."""
         if self.is_separate:
             return f"({count_blocks(product_of(y), self.options['BLOCK'])},)"
-        phases = [self._phases(axis) for axis in self.axes]
+        phases = [self._ways(axis).phases for axis in self.axes]
         steps = [count_blocks(place, kinds) for place, kinds in zip(y[2:], phases, strict=True)]
         rows = count_blocks(product_of([y[0], *steps]), self.options["BLOCK_M"])
         columns = count_blocks(self._columns(weight, y), self.options["BLOCK_N"])
-        parts = self.groups * prod(phases)
-        return f"({rows}, {columns}{f', {parts}' if parts > 1 else ''})"
+        groups = f", {self.groups}" if self.groups > 1 else ""
+        return f"({product_of([rows, str(prod(phases))])}, {columns}{groups})"
 
     def copies(self, x: Sequence[str], weight: Sequence[str]) -> tuple["ChannelsLast", "ChannelsLast"]:
         """Return the copies of input and filters with their channels last. Extents are as for `arguments`."""
         places, taps = product_of(x[2:]), product_of(weight[2:])
-        image = product_of([x[1], *x[2:]])
+        around = [self._ways(axis).around for axis in self.axes]
+        sides = [sum(each) for each in around]
+        full = product_of([f"{extent} + {side}" if side else extent for extent, side in zip(x[2:], sides, strict=True)])
         filters, channels = (weight[1], weight[0]) if self.transposed else (weight[0], weight[1])
+        part = _part(x[1], self.groups)
         near, far = taps, product_of([weight[1], taps])
         return (
-            ChannelsLast((x[0], places, x[1]), x[0], places, x[1], (image, places, image, x[1])),
             ChannelsLast(
-                (taps, filters, channels),
+                (product_of([x[0], str(self.groups)]), full, _even(part)),
+                product_of([x[0], str(self.groups)]),
+                full,
+                part,
+                (product_of([part, places]), places, product_of([full, _even(part)]), _even(part)),
+                tuple(around) if any(sides) else (),
+                tuple(x[2:]) if any(sides) else (),
+            ),
+            ChannelsLast(
+                (taps, filters, _even(channels)),
                 filters,
                 taps,
                 channels,
-                (*((near, far) if self.transposed else (far, near)), channels, product_of([filters, channels])),
+                (
+                    *((near, far) if self.transposed else (far, near)),
+                    _even(channels),
+                    product_of([filters, _even(channels)]),
+                ),
             ),
         )
 
@@ -434,7 +492,7 @@ class Convolution:
         Its first three parameters are pointers to the input, the filters and the output, and its last line stores
         `total` at `target` where `is_target`.
         """
-        text = _complete(_SUM if self.is_separate else _LAST if self.is_packed else _PRODUCT)
+        text = _complete(_SUM if self.is_separate else _ROWS if self.is_packed else _PRODUCT)
         precision = "" if self.precision is None else f", input_precision={self.precision!r}"
         turns = "tl.static_range" if self._is_short else "range"
         function = ast.parse(text.replace(", PRECISION", precision).replace("ALL_TAPS", turns)).body[0]
@@ -445,43 +503,111 @@ class Convolution:
     @property
     def _is_short(self) -> bool:
         """True if the loop over taps is unrolled, so that the compiler knows every tap's place."""
-        taps = prod(-(-axis.taps // self._phases(axis)) for axis in self.axes)
-        return self.channels is not None and self.channels * taps <= MOST_UNROLLED and self.precision != "ieee"
+        return self.channels is not None and self.channels * self._met <= MOST_UNROLLED and self.precision != "ieee"
+
+    @property
+    def _met(self) -> int:
+        """Taps of a filter that meet inputs at a place, at most."""
+        return prod(self._ways(axis).met for axis in self.axes)
+
+    @property
+    def _row(self) -> int:
+        """Maximum elements side by side that a place depends on: channels, of all taps along the width if in rows."""
+        width = self.axes[-1]
+        taps = self._ways(width).met if self._ways(width).rise == 1 else 1
+        return taps * self.sizes.channels
 
     def _columns(self, weight: Sequence[str], y: Sequence[str]) -> str:
         """Return the filters per group as code."""
         return weight[1] if self.transposed else _part(y[1], self.groups)
 
-    def _phases(self, axis: ConvolutionAxis) -> int:
-        """Return the number of phases along an axis."""
-        return axis.stride if self.transposed and axis.dilation == 1 else 1
+    def _ways(self, axis: ConvolutionAxis) -> "_Ways":
+        return _Ways(axis, transposed=self.transposed)
 
     def _numbers(self) -> dict[str, int]:
         """Return the constants of the specialised kernel."""
         unused = len(LETTERS) - len(self.axes)
-        numbers = {"GROUPS": self.groups, "TRANSPOSED": int(self.transposed), "GAPS": 0}
+        numbers = {"GROUPS": self.groups, "TRANSPOSED": int(self.transposed), "EVEN": EVEN}
         numbers |= {"ROUNDED": int(self.rounded), **self.fixed}
         if self.channels is not None:
             numbers["channels"] = self.channels
         numbers |= {"FAR": int(self.sizes.far), "WIDE": int(self.sizes.wide)}
+        numbers["IN_ROWS"] = int(self._ways(self.axes[-1]).rise == 1)
         for extent in EXTENTS[:unused]:
             numbers |= {extent: 1, f"out_{extent}": 1}
         for letter, axis in zip(LETTERS, (None,) * unused + self.axes, strict=True):
-            along = axis or ConvolutionAxis()
-            phases = self._phases(along)
-            constants = {
-                "TAPS": along.taps,
-                "STRIDE": along.stride,
-                "PADDING": along.padding,
-                "REACH": -along.dilation if self.transposed else along.dilation,
-                "PHASES": phases,
-                "MET": -(-along.taps // phases),
-                "GAP": along.stride // phases if self.transposed else 1,
-                "EDGE": int(axis is not None and (self.transposed or axis.padding > 0)),
-            }
+            ways = self._ways(axis or ConvolutionAxis())
+            is_bounded = axis is not None and (self.transposed or axis.padding > 0)
+            constants = ways.constants | {"EDGE": int(is_bounded)}
             numbers |= {f"{name}_{letter}": number for name, number in constants.items()}
-            numbers["GAPS"] |= constants["GAP"] > 1
         return numbers
+
+
+@dataclass(frozen=True)
+class _Ways:
+    """How places and inputs of a convolution meet along one axis.
+
+    Attributes:
+        axis: The axis.
+        transposed: As in `Convolution`.
+    """
+
+    axis: ConvolutionAxis
+    transposed: bool
+
+    @property
+    def phases(self) -> int:
+        """Number of phases."""
+        return self.axis.stride if self.transposed else 1
+
+    @property
+    def common(self) -> int:
+        """Greatest common divisor of stride and dilation of a transposed convolution: other places have no taps."""
+        return gcd(self.axis.stride, self.axis.dilation) if self.transposed else 1
+
+    @property
+    def apart(self) -> int:
+        """Distance in the filter of taps of the same phase."""
+        return self.phases // self.common
+
+    @property
+    def met(self) -> int:
+        """Taps of a phase, at most."""
+        return -(-self.axis.taps // self.apart)
+
+    @property
+    def rise(self) -> int:
+        """Distance of the inputs that neighbouring taps of a phase meet."""
+        return self.axis.dilation // self.common
+
+    @property
+    def around(self) -> tuple[int, int]:
+        """Places before and after the inputs that taps meet."""
+        axis = self.axis
+        if not self.transposed:
+            return axis.padding, axis.padding
+        reach = (axis.taps - 1) * axis.dilation
+        return max(0, (reach - axis.padding) // axis.stride), max(0, (reach + axis.extra - axis.padding) // axis.stride)
+
+    @property
+    def constants(self) -> dict[str, int]:
+        """Numbers by their names in the kernels."""
+        axis, (before, after) = self.axis, self.around
+        return {
+            "TAPS": axis.taps,
+            "STRIDE": axis.stride,
+            "PADDING": axis.padding,
+            "DILATION": axis.dilation,
+            "PHASES": self.phases,
+            "COMMON": self.common,
+            "APART": self.apart,
+            "INVERSE": pow(axis.dilation // self.common, -1, self.apart) if self.apart > 1 else 0,
+            "MET": self.met,
+            "RISE": self.rise,
+            "REACH": -self.rise if self.transposed else self.rise,
+            "BEFORE": before,
+            "AFTER": after,
+        }
 
 
 @dataclass(frozen=True)
@@ -491,9 +617,11 @@ class ChannelsLast:
     Attributes:
         shape: Extents of the copy.
         parts: Number of parts.
-        places: Places per part.
-        channels: Channels per place.
+        places: Places per part of the copy.
+        channels: Channels per place of the tensor.
         steps: Distance between parts and between channels in the tensor, then between parts and places in the copy.
+        around: Zeros before and after along each axis; empty if there are none.
+        extents: Extents of these axes in the tensor.
     """
 
     shape: tuple[str, str, str]
@@ -501,19 +629,35 @@ class ChannelsLast:
     places: str
     channels: str
     steps: tuple[str, str, str, str]
+    around: tuple[tuple[int, int], ...] = ()
+    extents: tuple[str, ...] = ()
+
+    @property
+    def arguments(self) -> list[str]:
+        """Arguments of the kernel after its tensors."""
+        return [self.places, self.channels, *self.steps, *self.extents]
+
+    def options(self, most: int) -> dict[str, int]:
+        """Return places and channels per program, warps and stages, for so many channels at most."""
+        channels = min(PACK_CHANNELS, 1 << (max(EVEN, most) - 1).bit_length())
+        return {"BLOCK_M": min(MOST_PACKED, PACKED // channels), "BLOCK_N": channels, "num_warps": 4, "num_stages": 1}
 
     def grid(self, options: Mapping[str, int]) -> str:
-        """Return the grid of a launch as code, for blocks as in `PACK_OPTIONS`."""
+        """Return the grid of a launch as code."""
         places = count_blocks(self.places, options["BLOCK_M"])
         return f"({product_of([self.parts, places])}, {count_blocks(self.channels, options['BLOCK_N'])})"
 
-
-def packing(*, rounded: bool) -> ast.FunctionDef:
-    """Return the kernel of `ChannelsLast`, that rounds float32 to TF32 if `rounded`."""
-    function = ast.parse(_PACK).body[0]
-    assert isinstance(function, ast.FunctionDef)
-    fold(function, {"ROUNDED": int(rounded)})
-    return function
+    def kernel(self, *, rounded: bool) -> ast.FunctionDef:
+        """Return the kernel, that rounds float32 to TF32 if `rounded`."""
+        function = ast.parse(_complete(_PACK)).body[0]
+        assert isinstance(function, ast.FunctionDef)
+        numbers = {"ROUNDED": int(rounded), "EVEN": EVEN, "AROUND": int(bool(self.around))}
+        unused = len(LETTERS) - len(self.around)
+        numbers |= dict.fromkeys(EXTENTS[:unused], 1)
+        for letter, (before, after) in zip(LETTERS, ((0, 0),) * unused + self.around, strict=True):
+            numbers |= {f"BEFORE_{letter}": before, f"AFTER_{letter}": after, f"EDGE_{letter}": int(before + after > 0)}
+        fold(function, numbers)
+        return function
 
 
 def block_of(extent: int) -> int:
@@ -546,6 +690,13 @@ def product_of(factors: Sequence[str]) -> str:
         if not factor.isdecimal()
     ]
     return " * ".join(([str(number)] if number != 1 or not code else []) + code)
+
+
+def _even(channels: str) -> str:
+    """Return channels of a copy as code."""
+    if channels.isdecimal():
+        return str(-(-int(channels) // EVEN) * EVEN)
+    return f"{count_blocks(channels, EVEN)} * {EVEN}"
 
 
 def _number(extent: ast.expr) -> int | None:

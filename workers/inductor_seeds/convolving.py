@@ -10,11 +10,8 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 
 from workers.inductor_seeds.convolution import (
-    PACK_OPTIONS,
     ChannelsLast,
     Convolution,
-    block_of,
-    packing,
     product_of,
     read_convolution,
 )
@@ -224,10 +221,9 @@ class ConvolvingHost:
         """Copy a tensor with its channels last. Returns the copy's name."""
         made = self._names.give("scratch")
         self.lines.append(self._like(tensor, made, f"({', '.join(how.shape)})"))
-        channels = self._extremes.most(how.channels) or FAR
-        options = {**PACK_OPTIONS, "BLOCK_N": min(PACK_OPTIONS["BLOCK_N"], block_of(channels))}
-        kernel = self._own_kernel(packing(rounded=self._is_rounded(tensor)))
-        arguments = [tensor, made, how.places, how.channels, *how.steps, *_keywords(options)]
+        options = how.options(self._extremes.most(how.channels) or FAR)
+        kernel = self._own_kernel(how.kernel(rounded=self._is_rounded(tensor)))
+        arguments = [tensor, made, *how.arguments, *_keywords(options)]
         self.lines.append(f"{kernel}[{how.grid(options)}]({', '.join(arguments)})")
         return made
 

@@ -68,7 +68,12 @@ class _Folding(ast.NodeTransformer):
         self.generic_visit(node)
         if isinstance(node.func, ast.Attribute) and node.func.attr == "to" and _number(node.func.value) is not None:
             return node.func.value
-        return node.args[0] if dotted(node.func) == "tl.cdiv" and _number(node.args[1]) == 1 else node
+        if dotted(node.func) != "tl.cdiv":
+            return node
+        left, right = (_number(item) for item in node.args)
+        if left is not None and right is not None:
+            return _constant(-(-left // right))
+        return node.args[0] if right == 1 else node
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         self.generic_visit(node)

@@ -20,14 +20,15 @@ import ast
 import torch
 import triton
 
-from workers.inductor_seeds.convolution import PACK_OPTIONS, Convolution, ConvolutionAxis, ConvolutionSizes, packing
+from workers.inductor_seeds.convolution import Convolution, ConvolutionAxis, ConvolutionSizes
 
 HEADER = "import triton\nimport triton.language as tl\n\n\n"
 
 
 def distance(case, folder):
     """Return the largest difference from torch's result in float64, and True if the kernel reads copies."""
-    axes = tuple(ConvolutionAxis(*axis) for axis in case["axes"])
+    more = case.get("more", [0] * len(case["axes"]))
+    axes = tuple(ConvolutionAxis(*axis, extra) for axis, extra in zip(case["axes"], more, strict=True))
     groups, transposed = case["groups"], case["transposed"]
     sizes = ConvolutionSizes(
         *case.get("most", (case["channels"], case["filters"])),
@@ -42,14 +43,12 @@ def distance(case, folder):
     x = torch.randn(case["images"], channels, *case["extents"])
     weight = torch.randn(first, second, *(axis.taps for axis in axes))
     how = [[getattr(axis, name) for axis in axes] for name in ("stride", "padding", "dilation")]
-    expected = torch.ops.aten.convolution(
-        x.double(), weight.double(), None, *how, transposed, case.get("more", [0] * len(axes)), groups
-    )
+    expected = torch.ops.aten.convolution(x.double(), weight.double(), None, *how, transposed, more, groups)
     y = torch.full(expected.shape, float("nan"))
     sizes = [[str(size) for size in tensor.shape] for tensor in (x, weight, y)]
     given = [x, weight]
     if of.is_packed:
-        given = [packed(*copy, folder) for copy in zip(given, of.copies(*sizes[:2]), strict=True)]
+        given = [packed(*copy, of.sizes.channels, folder) for copy in zip(given, of.copies(*sizes[:2]), strict=True)]
     kernel = of.kernel()
     grid = eval(of.grid(*sizes), {"triton": triton})
     blocks = {name: value for name, value in of.options.items() if name.startswith("BLOCK")}
@@ -57,13 +56,14 @@ def distance(case, folder):
     return float((y - expected).abs().nan_to_num(torch.inf).max()), of.is_packed
 
 
-def packed(tensor, how, folder):
+def packed(tensor, how, most, folder):
     """Copy a tensor with its channels last."""
-    made = torch.full([eval(extent) for extent in how.shape], float("nan"))
-    grid = eval(how.grid(PACK_OPTIONS), {"triton": triton})
-    numbers = [eval(code) for code in (how.places, how.channels, *how.steps)]
-    blocks = {name: value for name, value in PACK_OPTIONS.items() if name.startswith("BLOCK")}
-    compiled(ast.unparse(packing(rounded=False)), "pack", folder)[grid](tensor, made, *numbers, **blocks)
+    made = torch.full([eval(extent, {"triton": triton}) for extent in how.shape], float("nan"))
+    options = how.options(most)
+    grid = eval(how.grid(options), {"triton": triton})
+    numbers = [eval(code, {"triton": triton}) for code in how.arguments]
+    blocks = {name: value for name, value in options.items() if name.startswith("BLOCK")}
+    compiled(ast.unparse(how.kernel(rounded=False)), "pack", folder)[grid](tensor, made, *numbers, **blocks)
     return made
 
 

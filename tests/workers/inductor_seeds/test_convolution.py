@@ -15,7 +15,6 @@ from workers.inductor_seeds.convolution import (
     Convolution,
     ConvolutionAxis,
     ConvolutionSizes,
-    packing,
     read_convolution,
 )
 from workers.protocol import Outcome
@@ -38,6 +37,8 @@ CASES = {
     },
     "spread without steps": {"axes": [[4, 1, 1, 1]], "extents": [9], "transposed": True},
     "spread with steps and gaps": {"axes": [[3, 2, 1, 2], [3, 1, 0, 2]], "extents": [5, 6], "transposed": True},
+    "spread with gaps that steps divide": {"axes": [[5, 4, 1, 6], [3, 2, 3, 3]], "extents": [5, 6], "transposed": True},
+    "spread from behind the input": {"axes": [[3, 2, 5, 1], [2, 1, 0, 4]], "extents": [9, 4], "transposed": True},
     "spread wider than its taps reach": {"axes": [[2, 3, 0, 1]], "extents": [6], "transposed": True},
     "spread in groups": {"axes": [[3, 2, 1, 1]] * 3, "extents": [3, 2, 4], "transposed": True, "groups": 2},
     "by channel": {"axes": [[3, 1, 1, 1], [3, 2, 0, 1]], "extents": [6, 9], "groups": 5, "filters": 1, "channels": 1},
@@ -71,6 +72,10 @@ PACKED = {
     if case.get("filters") != 1 and not (case.get("transposed") and case.get("groups", 1) > 1)
 }
 PACKED |= {"packed of many channels": {**PACKED["packed uneven"], "channels": 41, "most": [41, 256]}}
+PACKED |= {
+    f"packed of few channels {name}": {**CASES[name], "channels": 3, "most": [27, 256]}
+    for name in ("of an image", "in groups", "of a volume", "spread with more behind")
+}
 DEFAULTS = {"transposed": False, "groups": 1, "images": 2, "channels": 5, "filters": 19}
 
 
@@ -138,7 +143,7 @@ def test_factors_are_rounded_where_a_copy_has_not_done_it():
 
     packed = convolution(sizes=ConvolutionSizes(channels=64, filters=128), rounded=True)
     assert [roundings(of) for of in (convolution(rounded=True), convolution(), packed)] == [2, 0, 0]
-    assert ast.unparse(packing(rounded=True)).count("bitcast=True) + 4096") == 1
+    assert ast.unparse(packed.copies(["N", "64", "W"], ["128", "64", "3"])[0].kernel(rounded=True)).count("bitcast=True) + 4096") == 1
 
 
 def test_what_has_one_part_has_a_grid_of_two_axes():
