@@ -31,6 +31,8 @@ SUM_OPTIONS: Mapping[str, int] = {"BLOCK": 256, "num_warps": 4, "num_stages": 1}
 """Initial configuration if every filter has its own channels: outputs per program, warps and stages."""
 PACKED, PACK_CHANNELS, MOST_PACKED = 4096, 64, 512
 """Elements per program of copies with the channels last, channels of them at most, and places at most."""
+WARP = 32
+"""Threads of a warp."""
 EVEN = 4
 """Channels of a copy are a multiple of it, so that loads move 16 bytes of float32 or 8 of 16-bit floats."""
 FEWEST_USES = 256
@@ -57,7 +59,7 @@ if TRANSPOSED:
     low_{1} = start_{1} + (BEFORE_{0} + RISE_{0}) - met_{1} * RISE_{0}
 else:
     met_{1} = TAPS_{0}
-    low_{1} = start_{1} + BEFORE_{0}
+    low_{1} = out_{1} * STRIDE_{0}
 """,
     "FILTER": """\
 if TRANSPOSED:
@@ -196,12 +198,12 @@ def product(x_ptr, weight_ptr, y_ptr, images, channels, depth, height, width, fi
         if IN_ROWS:
             tap_w = inner // even
             tap_h = row % met_h
-            tap_d = row // met_h
+            tap_d = row // met_h % met_d
             offset = (tap_d * RISE_D * full_h + tap_h * RISE_H) * full_w * even
         else:
             tap_w = row % met_w
             tap_h = row // met_w % met_h
-            tap_d = row // (met_w * met_h)
+            tap_d = row // (met_w * met_h) % met_d
             offset = ((tap_d * RISE_D * full_h + tap_h * RISE_H) * full_w + tap_w * RISE_W) * even
         values = tl.load(x_ptr + ((places + offset)[:, None] + inner[None, :]), is_tap[None, :], other=0.0)
         if TRANSPOSED:
@@ -425,6 +427,13 @@ class Convolution:
         chosen["BLOCK_K"] = min(chosen["BLOCK_K"], block_of(summed))
         chosen["num_warps"] = min(chosen["num_warps"], 4 if chosen["BLOCK_N"] <= EXACT_OPTIONS["BLOCK_N"] else 8)
         return chosen
+
+    @property
+    def results_per_thread(self) -> int:
+        """Results of a thread."""
+        options = self.options
+        results = options["BLOCK"] if self.is_separate else options["BLOCK_M"] * options["BLOCK_N"]
+        return results // (options["num_warps"] * WARP)
 
     @property
     def parameters(self) -> list[str]:

@@ -129,6 +129,7 @@ class ConvolvingHost:
                 elements=product_of(extents[2]),
                 groups=convolution.groups,
                 is_tile=not convolution.is_separate,
+                per_thread=convolution.results_per_thread,
             ),
         )
         if reader is None:

@@ -25,6 +25,16 @@ INDEX, MASK, OFFSET = "xindex", "xmask", "xoffset"
 TARGET, IS_TARGET, TOTAL = "target", "is_target", "total"
 """Names in a convolution's kernel, as `Convolution.kernel` says."""
 
+MOST_LONG = 32
+"""Maximum calls of long functions per thread. Code for each result of a thread stands one after the other: two `mish`
+for 64 results per thread are 510 KB of code (Triton 3.7), whose loading took twice as long as the convolution before
+(level2/4 of KernelBench on an H200, 2026-12-01)."""
+
+LONG = {"tl.erf", "tl.log", "tl.log2", "tl.sin", "tl.cos"}
+SHORT = {f"libdevice.{name}" for name in ("rsqrt", "sqrt", "floor", "ceil", "trunc", "nearbyint", "signbit", "isnan")}
+"""Functions of about 100 instructions or more, as most of libdevice are, and those of libdevice that have few (sm_90,
+Triton 3.7: `tanh` 95, `tl.erf` 116, `log1p` 119, `pow` 371; `tl.exp` 10, `tl.sigmoid` 25, a division 15)."""
+
 _UNKNOWN = ("XBLOCK", "xnumel")
 """Names of Inductor's kernels that a convolution's kernel has not."""
 
@@ -72,6 +82,7 @@ class ConvolutionResult:
         elements: Number of elements.
         groups: Number of groups.
         is_tile: True if its kernel has tiles of places by filters; False if it has one axis.
+        per_thread: Results of a thread.
     """
 
     places: str
@@ -79,6 +90,7 @@ class ConvolutionResult:
     elements: str
     groups: int
     is_tile: bool
+    per_thread: int = 1
 
 
 class Epilogue:
@@ -105,7 +117,9 @@ class Epilogue:
         self._kinds = {INDEX: 2, MASK: 2}
 
     def lines(self) -> list[ast.stmt] | None:
-        """Return the lines that replace the store of the convolution's kernel; None if they cannot."""
+        """Return the lines that replace the store of the convolution's kernel; None if they cannot or are too long."""
+        if count_long(self._function) * self._result.per_thread > MOST_LONG:
+            return None
         known = {name: self._numbers.values(code) for name, code in self._passed.items() if "ptr" not in name}
         elements = self._numbers.values(self._result.elements)
         if not elements or elements != known.get("xnumel") or any(values is None for values in known.values()):
@@ -234,6 +248,12 @@ class Epilogue:
 
 class _NotElementwiseError(Exception):
     """A line is more than arithmetic on the elements of one output."""
+
+
+def count_long(function: ast.FunctionDef) -> int:
+    """Count the calls of long functions."""
+    names = [dotted(node.func) for node in ast.walk(function) if isinstance(node, ast.Call)]
+    return sum(name in LONG or (name.startswith("libdevice.") and name not in SHORT) for name in names)
 
 
 def join(product: ast.FunctionDef, consumer: ast.FunctionDef, lines: Sequence[ast.stmt], read: str) -> ast.FunctionDef:
