@@ -47,8 +47,8 @@ def numbers() -> SampledNumbers:
     return found
 
 
-def lines(text: str = KERNEL, *, is_tile: bool = True, **changes: str) -> list[str] | None:
-    result = ConvolutionResult("M", "N", "4 * N * M", groups=1, is_tile=is_tile)
+def lines(text: str = KERNEL, *, is_tile: bool = True, per_thread: int = 1, **changes: str) -> list[str] | None:
+    result = ConvolutionResult("M", "N", "4 * N * M", groups=1, is_tile=is_tile, per_thread=per_thread)
     found = Epilogue(function(text), "in_ptr0", PASSED | changes, numbers(), result).lines()
     return None if found is None else [ast.unparse(line) for line in found]
 
@@ -68,6 +68,18 @@ def test_outputs_along_one_axis_have_no_range_of_filters():
     assert found is not None
     assert found[0] == "x1 = xindex // ks0 % ks1" and "tl.full([1], 0" in found[6]
     assert "tmp1 = tl.load(in_ptr1 + x1, xmask)" in found
+
+
+@pytest.mark.parametrize(
+    ("value", "most"),
+    [("tl.exp(tmp0)", None), ("libdevice.rsqrt(tmp0)", None), ("tl.erf(tmp0)", 32), ("libdevice.pow(tmp0, tmp0)", 32)],
+)
+def test_long_functions_of_many_results_per_thread_stay_in_a_kernel_of_their_own(value: str, most: int | None):
+    text = KERNEL.replace("tmp4, xmask", f"{value}, xmask")
+    assert lines(text, per_thread=32) is not None
+    assert (lines(text, per_thread=64) is None) is (most == 32)
+    twice = text.replace(value, f"{value} * {value}")
+    assert (lines(twice, per_thread=32) is None) is (most == 32) and lines(twice, per_thread=16) is not None
 
 
 def test_bounds_that_inductor_leaves_out_are_written():

@@ -118,6 +118,38 @@ def test_programs_of_a_reduction_have_results_whose_elements_lie_side_by_side(re
     assert (kernel[3]["R0_BLOCK"] >= 1024) is not columns
 
 
+@pytest.mark.parametrize(("rows", "columns"), [(4096, 2**18), (4096, 2**10), (32, 2**18)])
+def test_columns_have_square_tiles_where_these_are_filled_and_every_processor_has_programs(rows, columns):
+    of = operator(
+        reference="def scale(x, w):\n    return x.sum(0) * w\n",
+        shapes=[{"dims": {"M": rows, "N": columns}}],
+        ranges={"M": [1, rows], "N": [1, columns]},
+    )
+    found = lowered(of)["kernels"][0][3]
+    assert (tuple(found.get(name) for name in ("XBLOCK", "R0_BLOCK", "num_warps")) == (64, 64, 8)) is (
+        (rows, columns) == (4096, 2**18)
+    )
+
+
+@pytest.mark.parametrize(
+    ("reference", "has_windows"),
+    [
+        ("torch.nn.functional.avg_pool1d(x[None], 5, 1, 2)[0]", True),
+        ("torch.nn.functional.max_pool1d(x[None], 3, 2)[0]", True),
+        ("x * x.sigmoid() + w", False),
+        ("x[:, 4:-4] + x[:, 8:] + x[:, :-8]", False),
+    ],
+)
+def test_kernels_that_read_neighbours_have_few_elements_per_thread(reference, has_windows):
+    of = operator(
+        reference=f"import torch\n\ndef scale(x, w):\n    return {reference}\n",
+        shapes=[{"dims": {"M": 4096, "N": 4096}}],
+        ranges={"M": [1, 4096], "N": [1, 4096]},
+    )
+    (kernel, *_) = lowered(of)["kernels"]
+    assert (kernel[3]["XBLOCK"] <= 64 * kernel[3]["num_warps"]) is has_windows, kernel
+
+
 @pytest.mark.parametrize(("m", "rows"), [(2**20, 32), (2**12, 1), (2**14, 8)])
 def test_tiles_of_short_rows_have_many_where_every_processor_still_has_programs(m, rows):
     shapes = [{"dims": {"M": m, "N": 27}}]
