@@ -7,7 +7,7 @@ matmul) instead of calls of a vendor's library.
 import ast
 import re
 from collections import Counter
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache, partial
@@ -55,10 +55,6 @@ REDUCED = 1024
 
 PROGRAMS = 8
 """Minimum programs per processor of a grid of whole rows, as many as fit there at the same time with 8 warps."""
-
-COLUMNS: Mapping[str, int] = {"XBLOCK": 64, "R0_BLOCK": 64, "num_warps": 8}
-"""Configuration of reductions along strided axes: 4 % faster than Inductor's first choice of 128 and 4 with 4 warps for
-sums of 4096 rows of 4095 float32 (H200, 2026-12-01)."""
 
 WINDOWS: Mapping[str, int] = {"XBLOCK": 256, "num_warps": 4}
 """Configuration of kernels that read neighbours of each element: two elements per thread are 1.4 times as fast as
@@ -358,10 +354,10 @@ def _draft(name: str, text: str, target: Target) -> InductorKernel:
     halves = ".to(tl.bfloat16)" in function or ".to(tl.float16)" in function
     if _reads_columns(function):
         decorator = decorator.replace("ReductionHint.DEFAULT", "ReductionHint.OUTER")
-        special = COLUMNS
-    else:
-        special = WINDOWS if _reads_windows(function) else {}
-    grid, options = _heuristics(decorator, _Products(function.count("tl.dot("), halves=halves), target, special)
+    grid, options = _heuristics(decorator, _Products(function.count("tl.dot("), halves=halves), target)
+    has_one_axis = options.keys() == WINDOWS.keys() | {"num_stages"}
+    if has_one_axis and options["XBLOCK"] > WINDOWS["XBLOCK"] and _reads_windows(function):
+        options |= WINDOWS
     return InductorKernel(name, _BOUNDARY + function, grid, options, helpers)
 
 
@@ -373,16 +369,12 @@ def _reads_columns(function: str) -> bool:
     """
     found = {axis: {name for name in _FAST[axis].findall(function)} for axis in "xr"}
     columns = rows = 0
-    for node in ast.walk(ast.parse(function)):
-        match node:
-            case ast.Call(func=func, args=[ast.BinOp(left=ast.Name(), op=ast.Add(), right=offset), *_]) if (
-                dotted(func) == "tl.load"
-            ):
-                read = {part.id[0] for part in ast.walk(offset) if isinstance(part, ast.Name)}
-                alone = {part.id for part in terms(offset) if isinstance(part, ast.Name)}
-                if read >= {"x", "r"}:  # Others read one element per result, or the same ones for all results.
-                    columns += bool(alone & found["x"]) and not alone & found["r"]
-                    rows += bool(alone & found["r"])
+    for _, offset in _loads(function):
+        read = {part.id[0] for part in ast.walk(offset) if isinstance(part, ast.Name)}
+        alone = {part.id for part in terms(offset) if isinstance(part, ast.Name)}
+        if read >= {"x", "r"}:  # Others read one element per result, or the same ones for all results.
+            columns += bool(alone & found["x"]) and not alone & found["r"]
+            rows += bool(alone & found["r"])
     return columns > rows
 
 
@@ -390,15 +382,21 @@ def _reads_windows(function: str) -> bool:
     """True if most loads of a kernel are of neighbours of one element, so that few can be wider than an element."""
     beside: Counter[str] = Counter()
     loads = 0
+    for name, offset in _loads(function):
+        numbers = [part for part in map(_number, terms(offset)) if part is not None]
+        beside[name] += sum(numbers) % WIDEST_LOAD > 0
+        loads += 1
+    return loads >= FEWEST_NEIGHBOURS and 2 * max(beside.values(), default=0) > loads
+
+
+def _loads(function: str) -> Iterator[tuple[str, ast.expr]]:
+    """Yield the pointer and the offset of every load."""
     for node in ast.walk(ast.parse(function)):
         match node:
             case ast.Call(func=func, args=[ast.BinOp(left=ast.Name(id=name), op=ast.Add(), right=offset), *_]) if (
                 dotted(func) == "tl.load"
             ):
-                numbers = [part for part in map(_number, terms(offset)) if part is not None]
-                beside[name] += sum(numbers) % WIDEST_LOAD > 0
-                loads += 1
-    return loads >= FEWEST_NEIGHBOURS and 2 * max(beside.values(), default=0) > loads
+                yield name, offset
 
 
 def _number(term: ast.expr) -> int | None:
@@ -419,14 +417,8 @@ class _Products:
     halves: bool
 
 
-def _heuristics(
-    decorator: str, products: _Products, target: Target, special: Mapping[str, int]
-) -> tuple[str, dict[str, int]]:
-    """Return the choice of Inductor's heuristics, by evaluating its decorator with the last step replaced.
-
-    Special options replace it where it has the same blocks, which are filled, and every processor still has `PROGRAMS`
-    programs.
-    """
+def _heuristics(decorator: str, products: _Products, target: Target) -> tuple[str, dict[str, int]]:
+    """Return the choice of Inductor's heuristics, by evaluating its decorator with the last step replaced."""
     heuristics = _late("torch._inductor.runtime.triton_heuristics")
     found: dict[str, Any] = {}
 
@@ -440,13 +432,7 @@ def _heuristics(
     eval(decorator, {"triton_heuristics": heuristics, "__file__": "", **vars(_late("torch._inductor.runtime.hints"))})
     choose = partial(_roomiest, products=products) if products.count else _fullest
     choice = choose(found["configs"], found["hints"], target=target)
-    options = {**choice.kwargs, "num_warps": choice.num_warps, "num_stages": choice.num_stages}
-    is_alike = {name for name in special if name.endswith("BLOCK")} == choice.kwargs.keys()
-    hints = {"r0_": 0, **found["hints"]}
-    has_programs = is_alike and hints["x"] >= PROGRAMS * target.sms * special["XBLOCK"]
-    if has_programs and hints["r0_"] >= special.get("R0_BLOCK", 0):
-        options |= special
-    return found["grid"], options
+    return found["grid"], {**choice.kwargs, "num_warps": choice.num_warps, "num_stages": choice.num_stages}
 
 
 class _Config(Protocol):

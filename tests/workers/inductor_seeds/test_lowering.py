@@ -118,19 +118,6 @@ def test_programs_of_a_reduction_have_results_whose_elements_lie_side_by_side(re
     assert (kernel[3]["R0_BLOCK"] >= 1024) is not columns
 
 
-@pytest.mark.parametrize(("rows", "columns"), [(4096, 2**18), (4096, 2**10), (32, 2**18)])
-def test_columns_have_square_tiles_where_these_are_filled_and_every_processor_has_programs(rows, columns):
-    of = operator(
-        reference="def scale(x, w):\n    return x.sum(0) * w\n",
-        shapes=[{"dims": {"M": rows, "N": columns}}],
-        ranges={"M": [1, rows], "N": [1, columns]},
-    )
-    found = lowered(of)["kernels"][0][3]
-    assert (tuple(found.get(name) for name in ("XBLOCK", "R0_BLOCK", "num_warps")) == (64, 64, 8)) is (
-        (rows, columns) == (4096, 2**18)
-    )
-
-
 @pytest.mark.parametrize(
     ("reference", "has_windows"),
     [
