@@ -13,8 +13,9 @@ from typing import Any, Literal, TypeAlias, TypeGuard, TypeVar
 import torch
 from torch._ops import OpOverload
 
+from workers.convolution import convolved
 from workers.errors import first_line, lacks_memory
-from workers.float8 import readable
+from workers.products import is_finite, multiply
 from workers.protocol import DtypeRef, Graph, InputRef, Node, NodeRef, Reference
 from workers.protocol.base import NON_FINITE
 from workers.resizing import RESIZING
@@ -52,8 +53,8 @@ upsample_trilinear3d upsample_bicubic2d grid_sampler_2d grid_sampler_3d col2im i
 """
 _CAST = "aten._to_copy.default"
 _WHOLE = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
-_CONVOLUTION, _TRANSPOSED = "convolution", 6
-"""The operation, and which of its arguments says whether it is transposed."""
+_CONVOLUTION, _CONVOLVE, _TRANSPOSED = "convolution", "aten.convolution.default", 6
+"""The operation, its call, and which of its arguments says whether it is transposed."""
 _MULTIPLYING = frozenset(["mm", "bmm", "addmm", "baddbmm", "mv", "dot", _CONVOLUTION])
 _SHAPES = """
 view _unsafe_view expand permute transpose t squeeze unsqueeze slice select split split_with_sizes unbind cat stack
@@ -107,9 +108,6 @@ _FOLDING = frozenset(["native_batch_norm", "native_group_norm"])
 """Norms whose factors and offsets torch folds on a CPU."""
 _NORMS = frozenset(["linalg_vector_norm", "norm"])
 _PRODUCTS_OF_TWO = frozenset(f"aten.{name}.default" for name in ("mm", "bmm", "addmm", "baddbmm"))
-PART_ELEMENTS = 2**27
-"""Elements of factors and results up to which a product that is not finite is worked out at once: masks of the
-probabilities of attention, 2 * 10**9 at 4x32x4096x4096, would take 90 GB."""
 
 
 class ReferenceFailed(RuntimeError):
@@ -420,7 +418,9 @@ def _call(
     if node.op == _CAST and not copy and _casts_nothing(args, kwargs):
         return _tensor(args[0])
     if node.op in _PRODUCTS_OF_TWO and not is_finite(*(value for value in args if _is_real(value))):
-        return _multiply(args, kwargs)
+        return multiply([_tensor(value) for value in args], **kwargs)
+    if node.op == _CONVOLVE and double and (made := convolved(args)) is not None:
+        return made
     if operation in RESIZING and not is_finite(_tensor(args[0])):
         return RESIZING[operation](*args, **kwargs)
     result = _result(operation, args, kwargs)
@@ -481,76 +481,6 @@ def _casts_nothing(args: Sequence[object], kwargs: Mapping[str, object]) -> bool
     In float64 most casts are; copies would cost memory where inputs of 5 GB already take 18 GB.
     """
     return kwargs.keys() == {"dtype"} and kwargs["dtype"] is _tensor(args[0]).dtype
-
-
-def is_finite(*tensors: torch.Tensor) -> bool:
-    """Return True if tensors hold neither NaN nor infinities.
-
-    It takes one pass over each without a copy, and one wait for the card.
-    """
-    ends = [end.double() for tensor in tensors if tensor.numel() for end in torch.aminmax(readable(tensor))]
-    return not ends or bool(torch.stack(ends).isfinite().all())
-
-
-def _multiply(args: Sequence[object], kwargs: Mapping[str, Any]) -> torch.Tensor:
-    """A matrix product with NaN and infinities where IEEE has them: BLAS pads with zeros, and 0 x Inf is NaN."""
-    *addends, left, right = (_tensor(value) for value in args)
-    wide = torch.promote_types(left.dtype, torch.float32)
-    product: torch.Tensor = _product(left.to(wide), right.to(wide)) * kwargs.get("alpha", 1)
-    for addend in addends:
-        product = product + addend * kwargs.get("beta", 1)
-    return product.to(left.dtype)
-
-
-def _product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-    """A product of matrices, or of as many pairs of them as both factors hold, with what is not finite."""
-    product = left.new_empty((*left.shape[:-1], right.shape[-1]))
-    _multiply_into(product, left, right)
-    return product
-
-
-def _multiply_into(product: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -> None:
-    """Work a product out part by part: masks take ten times as much memory as what they are of."""
-    if max(product.numel(), left.numel(), right.numel()) <= PART_ELEMENTS or product.numel() == 1:
-        product.copy_(_product_of_part(left, right))
-        return
-    *pairs, rows, columns = product.shape
-    axis = 0 if pairs and pairs[0] > 1 else -2 if rows >= columns else -1
-    lefts = (left, left) if axis == -1 else left.tensor_split(2, axis)
-    rights = (right, right) if axis == -2 else right.tensor_split(2, axis)
-    for parts in zip(product.tensor_split(2, axis), lefts, rights, strict=True):
-        _multiply_into(*parts)
-
-
-def _product_of_part(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-    """BLAS multiplies what is finite; which sums have terms that are not is told by products of small whole numbers."""
-    one, other = _Terms(left), _Terms(right)
-    product = left.nan_to_num(0.0, 0.0, 0.0) @ right.nan_to_num(0.0, 0.0, 0.0)
-    infinite = _meet((one.is_infinite, other.is_signed), (one.is_signed, other.is_infinite))
-    signed = _meet((one.infinite, other.sign), (one.sign, other.infinite))
-    lost = _meet((one.is_infinite, other.is_zero), (one.is_zero, other.is_infinite)) > 0
-    lost |= one.nan.any(-1, keepdim=True) | other.nan.any(-2, keepdim=True)
-    rising, falling = infinite > -signed, infinite > signed
-    for where, value in ((rising, float("inf")), (falling, float("-inf")), (lost, float("nan"))):
-        product += torch.where(where, value, 0.0)
-    return product
-
-
-class _Terms:
-    """Masks of a factor that decide about infinite terms: its signs (0 for NaN), and those of its infinities alone."""
-
-    def __init__(self, values: torch.Tensor) -> None:
-        self.nan = values.isnan()
-        self.sign = values.sign().nan_to_num(0.0).float()
-        self.infinite = torch.where(values.isinf(), self.sign, 0.0)
-        self.is_signed, self.is_infinite = self.sign.abs(), self.infinite.abs()
-        self.is_zero = (values == 0).float()
-
-
-def _meet(*pairs: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
-    """Sums of products of such numbers, of a left and a right factor: exact below 2^23 inner indices."""
-    lefts, rights = ([pair[side] for pair in pairs] for side in (0, 1))
-    return torch.cat(lefts, -1) @ torch.cat(rights, -2)
 
 
 @cache

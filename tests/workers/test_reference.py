@@ -211,7 +211,7 @@ def test_large_products_are_worked_out_in_parts(elements, sizes, monkeypatch):
             factor.view(-1)[place] = float(value)
     product = Node(op=f"aten.{'bmm' if left.dim() == 3 else 'mm'}.default", args=(X, InputRef(input=1)))
     (whole,) = evaluate(graph(product), [left, right], double=True)
-    monkeypatch.setattr("workers.reference.PART_ELEMENTS", elements)
+    monkeypatch.setattr("workers.products.PART_ELEMENTS", elements)
     (parts,) = evaluate(graph(product), [left, right], double=True)
     torch.testing.assert_close(parts, whole, equal_nan=True)
     terms = left.double().unsqueeze(-1) * right.double().unsqueeze(-3)

@@ -8,8 +8,8 @@ from workers.checks.base import Check, CheckEvidence, CheckFinding
 from workers.checks.location import at, cluster
 from workers.float8 import carrier, readable
 from workers.inputs import PLANTED
+from workers.products import PART_ELEMENTS
 from workers.protocol import Outcome
-from workers.reference import PART_ELEMENTS
 
 OVERFLOW_ROUNDOFFS = 4.0
 """Distance from the overflow threshold, in roundoffs, within which a result may be rounded either way. For float8 in

@@ -12,7 +12,7 @@ from workers.checks.expectation import NUDGE_ROUNDOFFS, Expectation
 from workers.checks.nearby import a_unit_away
 from workers.checks.summation import adds_up
 from workers.float8 import beyond_rounding, carrier, is_float8, readable
-from workers.reference import is_finite
+from workers.products import is_finite
 
 
 @dataclass(frozen=True)
