@@ -30,6 +30,9 @@ On an H100's host a tenth of them took 45 % of all traces' time, and all but two
 VARIATION_S, VARIATION_FACTOR = 6.0, 6
 """Seconds of processor time for the trace of such a variation: the first, or so many times as long as the slowest seed
 took, if that is longer."""
+SEED, SEED_TRACE_S, SEED_FACTOR = "seed", 60.0, 2
+"""Emitter of seeds, seconds of processor time for the trace of one, and times as long as the slowest seed that other
+candidates get if it took longer than is usual: a whole model has 40 to 80 kernels, of half a second each."""
 DRAFT_S = 60.0
 """Seconds for a draft: importing TorchInductor takes 3 s and more on a busy machine, its writing 1 to 3 s."""
 
@@ -222,14 +225,20 @@ def trace_job(
         search: Its search.
         operator: The contract.
         candidate: The candidate.
-        seeds: Seeds of the search, whose traces limit that of a variation; none for no other limit than the usual one.
+        seeds: Seeds of the search, whose traces limit that of other candidates; none for the usual limit.
     """
     job = _trace_job(search, operator, trace_id(candidate.id), candidate)
-    took = [sum(seed.stages_s.get(stage, 0.0) for stage in ("trace", "compile")) for seed in seeds]
-    if candidate.emitter not in VARYING or not any(took):
-        return job
-    limit_s = max(VARIATION_S, VARIATION_FACTOR * max(took))
-    return job.model_copy(update={"deadline_s": min(job.deadline_s, limit_s)})
+    if candidate.emitter == SEED:
+        return job.model_copy(update={"deadline_s": SEED_TRACE_S})
+    took_s = max((_traced_s(seed) for seed in seeds), default=0.0)
+    limit_s = max(job.deadline_s, SEED_FACTOR * took_s)
+    if candidate.emitter in VARYING and took_s:
+        limit_s = min(limit_s, max(VARIATION_S, VARIATION_FACTOR * took_s))
+    return job.model_copy(update={"deadline_s": limit_s})
+
+
+def _traced_s(candidate: CandidateRecord) -> float:
+    return sum(candidate.stages_s.get(stage, 0.0) for stage in ("trace", "compile"))
 
 
 def _trace_job(search: SearchRecord, operator: Operator, id: str, candidate: CandidateRecord | None = None) -> TraceJob:
@@ -258,7 +267,8 @@ def check_job(search: SearchRecord, operator: Operator, id: str, source: str) ->
 def retrace_job(search: SearchRecord, operator: Operator, candidate: CandidateRecord) -> TraceJob:
     """Turn a candidate into bundles once more, in twice the time, so that nothing times out only this time."""
     job = trace_job(search, operator, candidate)
-    return job.model_copy(update={"id": retrace_id(candidate.id), "deadline_s": 2 * job.deadline_s})
+    limit_s = 2 * max(job.deadline_s, _traced_s(candidate))
+    return job.model_copy(update={"id": retrace_id(candidate.id), "deadline_s": limit_s})
 
 
 def measure_job(case: EvaluationCase, bundle: Bundle, pacer: Bundle | None, purpose: str | None = None) -> MeasureJob:

@@ -66,7 +66,10 @@ def test_devices_that_measure_get_a_pacer_and_time_for_baselines() -> None:
 
 @pytest.mark.parametrize(
     ("emitter", "compiled_s", "limit_s"),
-    [("tune", 0.5, 6.0), ("cross", 2.0, 15.0), ("rewrite", 9.0, 20.0), ("tune", None, 20.0), ("llm", 0.5, 20.0)],
+    [
+        *[("tune", 0.5, 6.0), ("cross", 2.0, 15.0), ("rewrite", 7.0, 20.0), ("tune", None, 20.0), ("llm", 0.5, 20.0)],
+        *[("tune", 20.0, 50.0), ("llm", 20.0, 50.0), ("seed", None, 60.0)],
+    ],
 )
 def test_a_variation_is_traced_for_some_times_as_long_as_the_seeds(
     emitter: str, compiled_s: float | None, limit_s: float
@@ -75,7 +78,9 @@ def test_a_variation_is_traced_for_some_times_as_long_as_the_seeds(
     seeds = [records.candidate(emitter="seed", stages_s=each) for each in ({}, stages_s)]
     made = records.candidate(emitter=emitter)
     assert trace_job(records.search(), records.OPERATOR, made, seeds).deadline_s == limit_s
-    assert retrace_job(records.search(), records.OPERATOR, made).deadline_s == 40.0
+    assert retrace_job(records.search(), records.OPERATOR, made).deadline_s == (120.0 if emitter == "seed" else 40.0)
+    slow = records.candidate(emitter="llm", stages_s={"compile": 30.0})
+    assert retrace_job(records.search(), records.OPERATOR, slow).deadline_s == 60.0
 
 
 def test_a_confirm_is_named_after_whom_it_is_against() -> None:
