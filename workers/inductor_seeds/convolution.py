@@ -24,6 +24,9 @@ PRODUCT_OPTIONS: Mapping[str, int] = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K":
 """Initial configuration of products: places, filters and taps per program, warps and stages."""
 EXACT_OPTIONS: Mapping[str, int] = {"BLOCK_M": 128, "BLOCK_N": 64, "BLOCK_K": 32, "num_warps": 4, "num_stages": 2}
 """Initial configuration of float32 products without TF32, whose multiplications the compiler unrolls."""
+FEWEST_PROGRAMS, SMALLEST_SIDE = 128, 64
+"""Minimum programs of a product, about one for each processor of a large GPU, and the side of a tile that is halved no
+more for them."""
 SUM_OPTIONS: Mapping[str, int] = {"BLOCK": 256, "num_warps": 4, "num_stages": 1}
 """Initial configuration if every filter has its own channels: outputs per program, warps and stages."""
 PACKED, PACK_CHANNELS, MOST_PACKED = 4096, 64, 512
@@ -102,12 +105,14 @@ class ConvolutionSizes:
         filters: Filters per group.
         far: True if an index of the input may need more than 32 bits.
         wide: True if an index of the output may.
+        places: Places of the output, of all images.
     """
 
     channels: int
     filters: int
     far: bool = True
     wide: bool = True
+    places: int = 2**31
 
 
 @dataclass(frozen=True)
@@ -159,8 +164,17 @@ class Convolution:
         summed = self._row if self.is_packed else self.sizes.channels * taps
         chosen["BLOCK_N"] = min(chosen["BLOCK_N"], block_of(self.filters or self.sizes.filters))
         chosen["BLOCK_K"] = min(chosen["BLOCK_K"], block_of(summed))
-        chosen["num_warps"] = min(chosen["num_warps"], 4 if chosen["BLOCK_N"] <= EXACT_OPTIONS["BLOCK_N"] else 8)
+        while self._programs(chosen) < FEWEST_PROGRAMS and max(chosen["BLOCK_M"], chosen["BLOCK_N"]) > SMALLEST_SIDE:
+            side = "BLOCK_M" if chosen["BLOCK_M"] >= chosen["BLOCK_N"] else "BLOCK_N"
+            chosen[side] //= 2
+        is_wide = chosen["BLOCK_M"] * chosen["BLOCK_N"] > EXACT_OPTIONS["BLOCK_M"] * EXACT_OPTIONS["BLOCK_N"]
+        chosen["num_warps"] = min(chosen["num_warps"], 8 if is_wide else 4)
         return chosen
+
+    def _programs(self, options: Mapping[str, int]) -> int:
+        """Return the number of programs of a product at its largest size."""
+        filters = self.filters or self.sizes.filters
+        return -(-self.sizes.places // options["BLOCK_M"]) * -(-filters // options["BLOCK_N"]) * self.groups
 
     @property
     def results_per_thread(self) -> int:

@@ -103,7 +103,9 @@ class ConvolvingHost:
         most = [self._extremes.most(channels) or FAR for _, channels, *_ in extents]
         far, wide = (not self._extremes.is_small(name) for name in (given[0], made))
         convolution = read_convolution(call, weight, y, most, far=far, wide=wide, precision=self._precision)
-        convolution = replace(convolution, rounded=all(map(self._is_rounded, given)))
+        places = self._extremes.most(product_of([extents[2][0], *extents[2][2:]])) or convolution.sizes.places
+        sizes = replace(convolution.sizes, places=places)
+        convolution = replace(convolution, sizes=sizes, rounded=all(map(self._is_rounded, given)))
         codes = dict(zip(convolution.parameters[3:], convolution.arguments(*extents), strict=True))
         if self._has_one_shape:
             fixed = {parameter: int(code) for parameter, code in codes.items() if code.isdecimal()}

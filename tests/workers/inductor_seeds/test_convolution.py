@@ -121,6 +121,16 @@ def test_blocks_are_no_wider_than_what_there_is():
     assert convolution(precision="ieee").options == EXACT_OPTIONS | {"BLOCK_K": 16}
 
 
+@pytest.mark.parametrize(
+    ("places", "filters", "tile"),
+    [(2**20, 512, (128, 128, 8)), (64 * 128, 256, (128, 128, 8)), (1960, 512, (64, 64, 4)), (1960, 64, (64, 64, 4))],
+)
+def test_tiles_are_smaller_where_few_would_leave_processors_idle(places: int, filters: int, tile: tuple[int, ...]):
+    sizes = ConvolutionSizes(channels=64, filters=filters, places=places)
+    options = convolution(sizes=sizes, filters=filters).options
+    assert tuple(options[name] for name in ("BLOCK_M", "BLOCK_N", "num_warps")) == tile
+
+
 def test_inputs_are_copied_if_many_products_pay_for_it():
     wide = ConvolutionSizes(channels=64, filters=128)
     of = convolution(sizes=wide)

@@ -59,7 +59,7 @@ def test_a_kernel_that_alone_reads_a_result_is_the_end_of_its_convolution():
     source = written(LAUNCH.format(other="arg0_1"))
     assert source.count("@triton.jit") == 1 and source.count("torch.empty(") == 1
     assert "x_2 = tl.load(x_2_ptr + target, is_target)\n    tl.store(y_ptr + target, total * x_2, is_target)" in source
-    assert "scale_product[(triton.cdiv(N * L, 128), triton.cdiv(8, 16))](x, w, x, y, N, L, BLOCK_M" in source
+    assert "scale_product[(triton.cdiv(N * L, 64), triton.cdiv(8, 16))](x, w, x, y, N, L, BLOCK_M" in source
     assert "is_column = column < 8\n" in source, "an operator of one shape passes a size that is a number"
 
 
