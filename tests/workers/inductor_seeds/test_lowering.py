@@ -119,6 +119,27 @@ def test_programs_of_a_reduction_have_results_whose_elements_lie_side_by_side(re
 
 
 @pytest.mark.parametrize(
+    ("reference", "rows", "columns", "are_square"),
+    [
+        ("x.sum(0) * w", 4096, 2**18, True),
+        ("x.sum(0) * w", 4096, 2**10, False),
+        ("x.sum(0) * w", 32, 2**18, False),
+        ("x.amax(0) * w", 4096, 2**18, False),
+    ],
+)
+def test_sums_of_columns_have_square_tiles_where_these_are_filled_and_all_processors_have_some(
+    reference, rows, columns, are_square
+):
+    of = operator(
+        reference=f"def scale(x, w):\n    return {reference}\n",
+        shapes=[{"dims": {"M": rows, "N": columns}}],
+        ranges={"M": [1, rows], "N": [1, columns]},
+    )
+    found = lowered(of)["kernels"][0][3]
+    assert (tuple(found.get(name) for name in ("XBLOCK", "R0_BLOCK", "num_warps")) == (64, 64, 8)) is are_square
+
+
+@pytest.mark.parametrize(
     ("reference", "has_windows"),
     [
         ("torch.nn.functional.avg_pool1d(x[None], 5, 1, 2)[0]", True),
