@@ -1,7 +1,7 @@
 """Convolutions of a reference in float64, as matrix products.
 
-On a card libraries have matrix units for products in float64, but none for convolutions: answers to a transposed one
-of 154 GFLOP took most of 43 s of a measurement (level2/2 of KernelBench, H200, 2026-12-01).
+On a card libraries have matrix units for products in float64, but none for convolutions: a measurement with a
+transposed one of 154 GFLOP had 43 s of a card and no verdict (level2/2 of KernelBench, H200, 2026-12-01).
 """
 
 from collections.abc import Iterator, Sequence
