@@ -1,6 +1,11 @@
-"""Matrix products of a reference with NaN and infinities where IEEE has them."""
+"""Products of a reference that are not finite.
+
+Matrix products have NaN and infinities where IEEE has them. Products along an axis may overflow where they are made in
+parts.
+"""
 
 from collections.abc import Sequence
+from math import log
 
 import torch
 
@@ -9,6 +14,11 @@ from workers.float8 import readable
 PART_ELEMENTS = 2**27
 """Elements of factors and results up to which a product that is not finite is worked out at once: masks of the
 probabilities of attention, 2 * 10**9 at 4x32x4096x4096, would take 90 GB."""
+
+LOG_LARGEST = log(torch.finfo(torch.float32).max) - 1
+"""Logarithm of the largest product in float32, with room for the rounding of what is multiplied."""
+LOG_ZERO = -1e6
+"""Logarithm that stands for that of zero: what follows a zero is multiplied anew."""
 
 
 def is_finite(*tensors: torch.Tensor) -> bool:
@@ -85,3 +95,28 @@ def _meet(*pairs: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
     """Sums of products of such numbers, of a left and a right factor: exact below 2^23 inner indices."""
     lefts, rights = ([pair[side] for pair in pairs] for side in (0, 1))
     return torch.cat(lefts, -1) @ torch.cat(rights, -2)
+
+
+def may_overflow(x: torch.Tensor, axis: int, *, part: int = PART_ELEMENTS) -> torch.Tensor:
+    """Return the places up to which some stretch of factors along an axis has a product beyond float32.
+
+    In scans and trees the stretch is multiplied by itself first. Then the product of all is infinite, or NaN if others
+    are zero, where from left to right it may be small.
+
+    Args:
+        x: Factors.
+        axis: The axis.
+        part: Elements that are looked at at once, about.
+    """
+    if not x.numel():
+        return torch.zeros_like(x, dtype=torch.bool)
+    rows = x.movedim(axis, -1)
+    flat = rows.reshape(-1, rows.shape[-1])
+    found = torch.cat([_overflows(some) for some in torch.split(flat, max(1, part // flat.shape[1]))])
+    return found.reshape(rows.shape).movedim(-1, axis)
+
+
+def _overflows(rows: torch.Tensor) -> torch.Tensor:
+    sums = rows.double().abs().log().clamp(min=LOG_ZERO).cumsum(-1)
+    before = torch.nn.functional.pad(sums[:, :-1], (1, 0)).cummin(-1).values.clamp(max=0.0)
+    return (sums - before).cummax(-1).values > LOG_LARGEST

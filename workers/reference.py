@@ -15,7 +15,7 @@ from torch._ops import OpOverload
 
 from workers.convolution import convolved
 from workers.errors import first_line, lacks_memory
-from workers.products import is_finite, multiply
+from workers.products import is_finite, may_overflow, multiply
 from workers.protocol import DtypeRef, Graph, InputRef, Node, NodeRef, Reference
 from workers.protocol.base import NON_FINITE
 from workers.resizing import RESIZING
@@ -91,7 +91,7 @@ Rounding: TypeAlias = Callable[[int, torch.Tensor], torch.Tensor]
 Factors: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 """A float tensor as it was computed, by which node of the graph, to the one that is gone on with."""
 Casts: TypeAlias = Callable[[Node, torch.Tensor, torch.Tensor], torch.Tensor]
-"""A cast, what was cast and its result, to the result that is gone on with."""
+"""A cast, or a product along an axis, what it is of and its result, to the result that is gone on with."""
 _COMPARING = frozenset(_COMPARISONS.split())
 _TO_WHOLE = _COMPARING | {"round", "floor", "ceil", "trunc", "floor_divide"}
 _PICKING = frozenset(_CHOICES.split())
@@ -106,6 +106,7 @@ sequences."""
 
 _FOLDING = frozenset(["native_batch_norm", "native_group_norm"])
 """Norms whose factors and offsets torch folds on a CPU."""
+_ALONG_AXES = frozenset(["prod", "cumprod"])
 _NORMS = frozenset(["linalg_vector_norm", "norm"])
 _PRODUCTS_OF_TWO = frozenset(f"aten.{name}.default" for name in ("mm", "bmm", "addmm", "baddbmm"))
 
@@ -146,7 +147,8 @@ def evaluate(
         inputs: The operator's inputs, in order, on one device. They are not changed.
         double: Evaluate in float64 instead of the operator's own dtypes.
         rounding: What becomes of every float tensor that an operation computes; None leaves them as they are.
-        casts: What becomes of the result of a cast, by the node and what was cast; None leaves it as it is.
+        casts: What becomes of the result of a cast or of a product along an axis, by the node and what it is of; None
+            leaves it as it is.
         tf32: True if factors of products may be TF32, `convolutions` if only those of convolutions and recurrent
             layers.
         factors: What becomes of each float factor that may be TF32; None cuts those of float32.
@@ -167,7 +169,7 @@ def evaluate(
             change = (factors or cut_to_tf32) if takes_tf32(node, tf32) else None
             result = _call(node, given, values, double, copy=copy, factors=change)
             result = result if rounding is None or _moves(node) else _rounded(result, partial(rounding, index))
-            if casts is not None and node.op == _CAST:
+            if casts is not None and (node.op == _CAST or _base(node) in _ALONG_AXES):
                 result = casts(node, _tensor(_resolve(node.uses[0], given, values, double)), _tensor(result))
             values.append(result)
             for used in spent.get(index, ()):
@@ -192,6 +194,15 @@ def undefined_casts(graph: Graph, number: int, inputs: Sequence[torch.Tensor]) -
         one, other = (evaluate(graph, inputs, double=double, casts=casts)[number] for casts in values)
         found.append(one != other)
     return found[0] | found[1]
+
+
+def uncertain_products(graph: Graph, inputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    """Return the places of each result that depend on a product along an axis that may overflow if made in parts."""
+    if not any(_base(node) in _ALONG_AXES for node in graph.nodes):
+        return tuple(torch.zeros((), dtype=torch.bool, device=inputs[0].device) for _ in graph.outputs)
+    values = (partial(_certain, value) for value in (2.0, 3.0))
+    one, other = (evaluate(graph, inputs, double=True, casts=products) for products in values)
+    return tuple((x != y) & ~(x.isnan() & y.isnan()) for x, y in zip(one, other, strict=True))
 
 
 def filters(graph: Graph) -> Iterator[tuple[int, int]]:
@@ -264,7 +275,7 @@ def _is_power_of_two(node: Node) -> bool:
 
 def narrowed(node: Node, source: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
     """Return the float64 result of a float cast rounded to the dtype that the node names; others as they are."""
-    named = node.kwargs.get("dtype")
+    named = node.kwargs.get("dtype") if node.op == _CAST else None
     dtype = getattr(torch, named.dtype) if isinstance(named, DtypeRef) else result.dtype
     return result.to(dtype).double() if dtype.is_floating_point else result
 
@@ -339,10 +350,22 @@ def _rounded(result: Result, rounding: Callable[[torch.Tensor], torch.Tensor]) -
 
 def _defined(value: int, node: Node, source: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
     """Return a cast with a value where it is of a float that no integer of the dtype stands for."""
-    if result.dtype not in _WHOLE or not source.is_floating_point():
+    if result.dtype not in _WHOLE or not source.is_floating_point() or node.op != _CAST:
         return result
     limits, cut = torch.iinfo(result.dtype), source.trunc()  # Casts cut fractions off; NaN is not between the limits.
     return torch.where((cut >= float(limits.min)) & (cut < float(limits.max + 1)), result, value)
+
+
+def _certain(value: float, node: Node, source: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
+    """Return a product along an axis with a value where it may overflow."""
+    if node.op == _CAST or not source.is_floating_point():
+        return result
+    axis = node.args[1] if len(node.args) > 1 else None
+    factors, along = (source, axis) if isinstance(axis, int) else (source.flatten(), 0)
+    may = may_overflow(factors, along)
+    if _base(node) == "prod":
+        may = may.any() if axis is None else may.any(along, keepdim=node.args[2:3] == (True,))
+    return torch.where(may, value, result)
 
 
 def _is_real(value: object) -> TypeGuard[torch.Tensor]:

@@ -23,6 +23,7 @@ from workers.reference import (
     narrowed,
     origin,
     shows_factors,
+    uncertain_products,
     undefined_casts,
 )
 from workers.tf32 import round_to_tf32
@@ -180,15 +181,17 @@ class Expectation:
 
     @cached_property
     def undecided(self) -> Tensors:
-        """Places where `native` is NaN or infinite though the value does not depend on the planted ones.
+        """Places where NaN and infinities say nothing, since none is planted on which the value depends.
 
-        This happens when a reference multiplies a value by zero that a kernel never reads. Any answer is right there.
+        A product along an axis may overflow where it is made in parts. Or `native` is NaN or infinite by itself: this
+        happens when a reference multiplies a value by zero that a kernel never reads. Any answer is right there.
         Results with stand-ins are expensive: none are made if nothing can be undecided, and never more than two are
         held.
         """
         floats = [readable(tensor) for tensor in self.inputs if tensor.is_floating_point()]
         if all(bool(tensor.isfinite().all()) for tensor in floats):
-            return tuple(torch.zeros_like(tensor, dtype=torch.bool) for tensor in self.native)
+            found = uncertain_products(self.graph, self.inputs)
+            return tuple(places.expand(result.shape) for places, result in zip(found, self.native, strict=True))
         still = tuple(~readable(tensor).isfinite() for tensor in self.native)
         first: Tensors = ()
         for value in STAND_INS:

@@ -3,10 +3,12 @@
 import pytest
 import torch
 
-from tests.workers.checks.cases import HONEST, gather, operator
+from tests.workers.checks.cases import HONEST, gather, graph_of, operator
 from workers.checks import CHECKS
+from workers.checks.base import CheckEvidence
+from workers.checks.expectation import Expectation
 from workers.checks.special_values import _unexplained
-from workers.protocol import Outcome
+from workers.protocol import Outcome, Shape
 
 CHECK = CHECKS["special_values"]
 
@@ -49,6 +51,33 @@ def test_where_the_reference_overflows_smaller_inputs_are_the_way_out():
     finding = CHECK.examine(gather(product, "normal", 1, lambda x: torch.full_like(x, float("nan"))))
     assert finding.outcome is Outcome.WRONG_RESULT and "where the reference is inf" in finding.reason
     assert "the reference overflows there" in finding.reason and "`low` and `high`" in finding.reason
+
+
+def _in_two_parts(x):
+    first, second = (part.cumprod(-1) for part in x.float().chunk(2, -1))
+    return torch.cat([first, first[:, -1:] * second], -1).to(x.dtype)
+
+
+def test_a_product_made_in_parts_may_overflow_where_a_stretch_of_it_does():
+    """The second half of the third row alone is beyond float32, the first is small."""
+    scan = operator("gelu").model_copy(
+        update={"reference": "def gelu(x):\n    return x.float().cumprod(-1).to(x.dtype)\n"}
+    )
+    x = torch.full((8, 64), 0.5).bfloat16()
+    x[2, :32], x[2, 32:] = 2.0**-4, 2.0**4
+    shape = Shape(dims={"M": 8, "N": 64})
+    reference = Expectation(scan, graph_of(scan, shape), (x,), "normal")
+
+    def finding(y: torch.Tensor) -> Outcome | None:
+        return CHECK.examine(CheckEvidence(scan, shape, "normal", (x,), (x,), (y,), reference)).outcome
+
+    right = _in_two_parts(x)
+    assert right.isinf().any() and reference.native[0].isfinite().all()
+    assert finding(right) is None
+    for place in ((2, 40), (1, 63)):
+        wrong = reference.native[0].clone()
+        wrong[place] = float("inf")
+        assert finding(wrong) is Outcome.WRONG_RESULT
 
 
 def _without(fill):
