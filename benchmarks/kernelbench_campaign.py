@@ -28,6 +28,7 @@ import argparse
 import asyncio
 import json
 import os
+import re
 import sys
 import tempfile
 import time
@@ -70,6 +71,7 @@ from workers.floors import floor_flops
 from workers.protocol import Bundle, Device, Graph, Operator
 
 WAYS = (RULES, MODEL)
+_RECURRENT = re.compile(r"\bnn\.(LSTM|GRU|RNN)\(")
 HALF_WIDTH = 0.005
 """Relative half-width of all ratios at which a comparison ends before its 40 rounds, after ten at the earliest."""
 TRIES = 2
@@ -128,7 +130,10 @@ def matrix_share(operator: Operator) -> float:
 
 
 def entries_of(options: argparse.Namespace, known: Sequence[Row]) -> list[CampaignEntry]:
-    """List the problems that are left: those with fewer tries first, of them the lot first, levels in turn."""
+    """List the problems that are left, levels in turn.
+
+    Those with fewer tries are first, of them those without recurrent layers, and of them the lot.
+    """
     listed = read_list(options.list)[1]
     places, drawn = (
         {each.key: number for number, each in enumerate(listed)},
@@ -155,7 +160,13 @@ def entries_of(options: argparse.Namespace, known: Sequence[Row]) -> list[Campai
     had = answered_of(known)
     tries |= {each.key: 0 for each in entries if len(each.answers) > had.get(each.key, len(each.answers))}
     left = (each for each in entries if tries.get(each.key, 0) < TRIES)
-    return sorted(left, key=lambda each: (tries.get(each.key, 0), each.problem not in drawn))
+    return sorted(left, key=lambda each: (tries.get(each.key, 0), _is_recurrent(each), each.problem not in drawn))
+
+
+def _is_recurrent(entry: CampaignEntry) -> bool:
+    """Return True for layers that torch.compile compiles for a minute, in which no other problem has the card."""
+    assert entry.home is not None
+    return _RECURRENT.search((entry.home / "reference.py").read_text()) is not None
 
 
 def answered_of(known: Iterable[Row]) -> dict[str, int]:

@@ -4,6 +4,7 @@ import argparse
 import json
 import lzma
 import os
+import shutil
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -168,7 +169,7 @@ def test_a_sitting_may_leave_baselines_out(prepared: Path) -> None:
         assert tuple(entry.contract()["baselines"]) == timed_reference(entry, [graph])[0].baselines == expected
 
 
-def test_the_lot_comes_first(prepared: Path) -> None:
+def test_the_lot_comes_first_but_for_recurrent_layers(prepared: Path) -> None:
     prepared_lines, listed = prepared / PREPARED, prepared / "list.tsv"
     first = json.loads(prepared_lines.read_text().splitlines()[0])
     prepared_lines.write_text(
@@ -178,6 +179,17 @@ def test_the_lot_comes_first(prepared: Path) -> None:
     assert [each.problem for each in entries_of(options(prepared, RULES), [])] == [
         "level1/1_Doubled.py",
         "level1/0_Any.py",
+    ]
+    layer = prepared / "default" / "level1_2_layer"
+    shutil.copytree(prepared / "default" / "level1_1_doubled", layer)
+    (layer / "reference.py").write_text("# nn.GRU(8, 8)\ndef doubled(x):\n    return x * 2\n")
+    drawn = {**first, "problem": "level1/1_Doubled.py", "operator": "level1_2_layer"}
+    prepared_lines.write_text(
+        "".join(f"{json.dumps(each)}\n" for each in (drawn, {**first, "problem": "level1/0_Any.py"}))
+    )
+    assert [each.problem for each in entries_of(options(prepared, RULES), [])] == [
+        "level1/0_Any.py",
+        "level1/1_Doubled.py",
     ]
 
 
