@@ -51,7 +51,7 @@ max_pool2d_with_indices max_pool3d_with_indices _adaptive_avg_pool2d _adaptive_a
 adaptive_max_pool3d upsample_nearest1d upsample_nearest2d upsample_nearest3d upsample_linear1d upsample_bilinear2d
 upsample_trilinear3d upsample_bicubic2d grid_sampler_2d grid_sampler_3d col2im im2col lstm gru rnn_tanh rnn_relu
 """
-_CAST = "aten._to_copy.default"
+_CASTING, _CAST = "_to_copy", "aten._to_copy.default"
 _WHOLE = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 _CONVOLUTION, _CONVOLVE, _TRANSPOSED = "convolution", "aten.convolution.default", 6
 """The operation, its call, and which of its arguments says whether it is transposed."""
@@ -90,8 +90,8 @@ Result: TypeAlias = torch.Tensor | tuple[torch.Tensor, ...] | None
 Rounding: TypeAlias = Callable[[int, torch.Tensor], torch.Tensor]
 Factors: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 """A float tensor as it was computed, by which node of the graph, to the one that is gone on with."""
-Casts: TypeAlias = Callable[[Node, torch.Tensor, torch.Tensor], torch.Tensor]
-"""A cast, or a product along an axis, what it is of and its result, to the result that is gone on with."""
+Change: TypeAlias = Callable[[Node, torch.Tensor, torch.Tensor], torch.Tensor]
+"""A node, its first tensor and its result, to the result that is gone on with."""
 _COMPARING = frozenset(_COMPARISONS.split())
 _TO_WHOLE = _COMPARING | {"round", "floor", "ceil", "trunc", "floor_divide"}
 _PICKING = frozenset(_CHOICES.split())
@@ -133,7 +133,7 @@ def evaluate(
     *,
     double: bool,
     rounding: Rounding | None = None,
-    casts: Casts | None = None,
+    changes: Mapping[str, Change] | None = None,
     tf32: bool | Literal["convolutions"] = False,
     factors: Factors | None = None,
 ) -> tuple[torch.Tensor, ...]:
@@ -147,8 +147,7 @@ def evaluate(
         inputs: The operator's inputs, in order, on one device. They are not changed.
         double: Evaluate in float64 instead of the operator's own dtypes.
         rounding: What becomes of every float tensor that an operation computes; None leaves them as they are.
-        casts: What becomes of the result of a cast or of a product along an axis, by the node and what it is of; None
-            leaves it as it is.
+        changes: What becomes of results of operations, by their names without overloads; None leaves them as they are.
         tf32: True if factors of products may be TF32, `convolutions` if only those of convolutions and recurrent
             layers.
         factors: What becomes of each float factor that may be TF32; None cuts those of float32.
@@ -169,8 +168,8 @@ def evaluate(
             change = (factors or cut_to_tf32) if takes_tf32(node, tf32) else None
             result = _call(node, given, values, double, copy=copy, factors=change)
             result = result if rounding is None or _moves(node) else _rounded(result, partial(rounding, index))
-            if casts is not None and (node.op == _CAST or _base(node) in _ALONG_AXES):
-                result = casts(node, _tensor(_resolve(node.uses[0], given, values, double)), _tensor(result))
+            if changes and (changed := changes.get(_base(node))):
+                result = changed(node, _tensor(_resolve(node.uses[0], given, values, double)), _tensor(result))
             values.append(result)
             for used in spent.get(index, ()):
                 values[used] = None
@@ -190,8 +189,8 @@ def undefined_casts(graph: Graph, number: int, inputs: Sequence[torch.Tensor]) -
     """
     found = []
     for double in (True, False):
-        values = (partial(_defined, value) for value in (0, 1))
-        one, other = (evaluate(graph, inputs, double=double, casts=casts)[number] for casts in values)
+        values = ({_CASTING: partial(_defined, value)} for value in (0, 1))
+        one, other = (evaluate(graph, inputs, double=double, changes=each)[number] for each in values)
         found.append(one != other)
     return found[0] | found[1]
 
@@ -200,8 +199,8 @@ def uncertain_products(graph: Graph, inputs: Sequence[torch.Tensor]) -> tuple[to
     """Return the places of each result that depend on a product along an axis that may overflow if made in parts."""
     if not any(_base(node) in _ALONG_AXES for node in graph.nodes):
         return tuple(torch.zeros((), dtype=torch.bool, device=inputs[0].device) for _ in graph.outputs)
-    values = (partial(_certain, value) for value in (2.0, 3.0))
-    one, other = (evaluate(graph, inputs, double=True, casts=products) for products in values)
+    values = (dict.fromkeys(_ALONG_AXES, partial(_certain, value)) for value in (2.0, 3.0))
+    one, other = (evaluate(graph, inputs, double=True, changes=each) for each in values)
     return tuple((x != y) & ~(x.isnan() & y.isnan()) for x, y in zip(one, other, strict=True))
 
 
@@ -273,11 +272,15 @@ def _is_power_of_two(node: Node) -> bool:
     return isinstance(factor, int | float) and abs(frexp(factor)[0]) == 0.5
 
 
-def narrowed(node: Node, source: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
+def _narrowed(node: Node, source: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
     """Return the float64 result of a float cast rounded to the dtype that the node names; others as they are."""
-    named = node.kwargs.get("dtype") if node.op == _CAST else None
+    named = node.kwargs.get("dtype")
     dtype = getattr(torch, named.dtype) if isinstance(named, DtypeRef) else result.dtype
     return result.to(dtype).double() if dtype.is_floating_point else result
+
+
+NARROWED: Mapping[str, Change] = {_CASTING: _narrowed}
+"""Casts in float64 that round."""
 
 
 def is_whole_slice(node: Node) -> bool:
@@ -350,7 +353,7 @@ def _rounded(result: Result, rounding: Callable[[torch.Tensor], torch.Tensor]) -
 
 def _defined(value: int, node: Node, source: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
     """Return a cast with a value where it is of a float that no integer of the dtype stands for."""
-    if result.dtype not in _WHOLE or not source.is_floating_point() or node.op != _CAST:
+    if result.dtype not in _WHOLE or not source.is_floating_point():
         return result
     limits, cut = torch.iinfo(result.dtype), source.trunc()  # Casts cut fractions off; NaN is not between the limits.
     return torch.where((cut >= float(limits.min)) & (cut < float(limits.max + 1)), result, value)
@@ -358,7 +361,7 @@ def _defined(value: int, node: Node, source: torch.Tensor, result: torch.Tensor)
 
 def _certain(value: float, node: Node, source: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
     """Return a product along an axis with a value where it may overflow."""
-    if node.op == _CAST or not source.is_floating_point():
+    if not source.is_floating_point():
         return result
     axis = node.args[1] if len(node.args) > 1 else None
     factors, along = (source, axis) if isinstance(axis, int) else (source.flatten(), 0)

@@ -15,12 +15,12 @@ from workers.commands import TIMED
 from workers.float8 import readable
 from workers.protocol import Graph, Operator
 from workers.reference import (
+    NARROWED,
     RoundedFloats,
     allows_tf32,
     evaluate,
     filters,
     is_product,
-    narrowed,
     origin,
     shows_factors,
     uncertain_products,
@@ -258,7 +258,7 @@ class Expectation:
             wrong = wrong & ~undefined_casts(self.graph, number, self.inputs)
         if not (rounded.outputs[number] or rounded.compared[number]) or not wrong.any():
             return wrong
-        found, cast = got.to(torch.int64), evaluate(self.graph, self.inputs, double=True, casts=narrowed)
+        found, cast = got.to(torch.int64), evaluate(self.graph, self.inputs, double=True, changes=NARROWED)
         near = [(found - right.to(torch.int64)).abs() <= 1 for right in (expected, cast[number])]
         for moved in chain((cast,), self._roundings(rounded.nodes)):
             same = moved[number].to(torch.int64) == found
@@ -272,7 +272,7 @@ class Expectation:
         sizes = dict.fromkeys(nodes, INTERMEDIATE_ROUNDOFFS * self._roundoff)
         for seed in range(NUDGES + FURTHER_NUDGES):
             moves = partial(_rounded_at_random, sizes, self._generator(seed))
-            yield evaluate(self.graph, self.inputs, double=True, rounding=moves, casts=None if seed % 2 else narrowed)
+            yield evaluate(self.graph, self.inputs, double=True, rounding=moves, changes=None if seed % 2 else NARROWED)
 
     @property
     def _results(self) -> int:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from math import gcd, prod
 
 from workers.inductor_seeds.convolution_kernels import EVEN, EXTENTS, LETTERS, PACK, PRODUCT, ROWS, SUM, complete
-from workers.inductor_seeds.folding import fold
+from workers.inductor_seeds.folding import fold, number_of
 from workers.inductor_seeds.products import SHORTEST
 from workers.inductor_seeds.runtime import count_blocks
 from workers.protocol import Outcome
@@ -66,12 +66,12 @@ def read_convolution(
         raise TraceRefused(Outcome.FORBIDDEN_OP, "its convolution has filters whose extents are not fixed")
     stride, padding, dilation, transposed, extra, groups = (ast.literal_eval(item) for item in call.args[2:])
     taps = [ast.literal_eval(extent) for extent in weight[2:]]
-    filters = _number(weight[1] if transposed else y[1])
+    filters = number_of(weight[1] if transposed else y[1])
     if filters is not None and not transposed:
         filters //= groups
     sizes = ConvolutionSizes(most[0] // groups, most[1] if transposed else most[2] // groups, far, wide)
     axes = tuple(ConvolutionAxis(*axis) for axis in zip(taps, stride, padding, dilation, extra, strict=True))
-    channels = _number(weight[0] if transposed else weight[1])
+    channels = number_of(weight[0] if transposed else weight[1])
     if channels is not None and transposed:
         channels //= groups
     return Convolution(axes, transposed, groups, channels, filters, sizes, precision)
@@ -444,8 +444,3 @@ def _even(channels: str) -> str:
     if channels.isdecimal():
         return str(-(-int(channels) // EVEN) * EVEN)
     return f"{count_blocks(channels, EVEN)} * {EVEN}"
-
-
-def _number(extent: ast.expr) -> int | None:
-    """Return an extent if it is fixed."""
-    return extent.value if isinstance(extent, ast.Constant) and isinstance(extent.value, int) else None

@@ -62,29 +62,29 @@ class _Folding(ast.NodeTransformer):
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         self.generic_visit(node)
-        return node if _number(node.value) is None else node.value
+        return node if number_of(node.value) is None else node.value
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
-        if isinstance(node.func, ast.Attribute) and node.func.attr == "to" and _number(node.func.value) is not None:
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "to" and number_of(node.func.value) is not None:
             return node.func.value
         if dotted(node.func) != "tl.cdiv":
             return node
-        left, right = (_number(item) for item in node.args)
+        left, right = (number_of(item) for item in node.args)
         if left is not None and right is not None:
             return _constant(-(-left // right))
         return node.args[0] if right == 1 else node
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         self.generic_visit(node)
-        left, right = _number(node.left), _number(node.comparators[0])
+        left, right = number_of(node.left), number_of(node.comparators[0])
         if left is None or right is None:
             return node
         return _constant(_COMPARISONS[type(node.ops[0])](left, right))
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         self.generic_visit(node)
-        kind, left, right = type(node.op), _number(node.left), _number(node.right)
+        kind, left, right = type(node.op), number_of(node.left), number_of(node.right)
         if left is not None and right is not None:
             return _constant(_ARITHMETIC[kind](left, right))
         if right is not None and right == _UNITS.get(kind):
@@ -101,18 +101,18 @@ class _Folding(ast.NodeTransformer):
     def _line(self, line: ast.stmt) -> list[ast.stmt]:
         match line:
             case ast.If(test=test, body=body, orelse=other):
-                chosen = _number(self.visit(test))
+                chosen = number_of(self.visit(test))
                 assert chosen is not None, f"`{ast.unparse(test)}` depends on more than numbers"
                 return self.lines(body if chosen else other)
             case ast.For(target=ast.Name(id=name), iter=ast.Call() as turns):
                 line.iter = self.visit(turns)
-                if _number(turns.args[0]) == 1 and len(turns.args) == 1:
+                if number_of(turns.args[0]) == 1 and len(turns.args) == 1:
                     self._numbers[name] = 0
                     return self.lines(line.body)
                 line.body = self.lines(line.body)
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 line.value = self.visit(value)
-                number = _number(line.value)
+                number = number_of(line.value)
                 if number is not None:
                     self._numbers[name] = number
                     return []
@@ -121,9 +121,10 @@ class _Folding(ast.NodeTransformer):
         return [line]
 
 
-def _number(node: ast.AST) -> Number | None:
+def number_of(node: ast.AST) -> Number | None:
+    """Return the whole number or truth value that code stands for; None if it is neither."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        inner = _number(node.operand)
+        inner = number_of(node.operand)
         return None if inner is None else -inner
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, int) else None
 

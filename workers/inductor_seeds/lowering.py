@@ -26,6 +26,7 @@ from workers.inductor_seeds import recurrence
 from workers.inductor_seeds.all_sizes import require_all_sizes
 from workers.inductor_seeds.complex_pairs import complex_pairs
 from workers.inductor_seeds.extremes import values_of
+from workers.inductor_seeds.folding import number_of
 from workers.inductor_seeds.indexing import terms
 from workers.inductor_seeds.operations import DECOMPOSITIONS, NAMESPACE, extended
 from workers.inductor_seeds.reordering import reorder_by_reads
@@ -390,7 +391,7 @@ def _reads_windows(function: str) -> bool:
     beside: Counter[str] = Counter()
     loads = 0
     for name, offset in _loads(function):
-        numbers = [part for part in map(_number, terms(offset)) if part is not None]
+        numbers = [part for part in map(number_of, terms(offset)) if part is not None]
         beside[name] += sum(numbers) % WIDEST_LOAD > 0
         loads += 1
     return loads >= FEWEST_NEIGHBOURS and 2 * max(beside.values(), default=0) > loads
@@ -404,16 +405,6 @@ def _loads(function: str) -> Iterator[tuple[str, ast.expr]]:
                 dotted(func) == "tl.load"
             ):
                 yield name, offset
-
-
-def _number(term: ast.expr) -> int | None:
-    """Return a term that is a number."""
-    match term:
-        case ast.Constant(value=int(number)):
-            return number
-        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int(number))):
-            return -number
-    return None
 
 
 @dataclass(frozen=True)

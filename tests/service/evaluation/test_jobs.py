@@ -67,7 +67,7 @@ def test_devices_that_measure_get_a_pacer_and_time_for_baselines() -> None:
 @pytest.mark.parametrize(
     ("emitter", "compiled_s", "limit_s"),
     [
-        *[("tune", 0.5, 6.0), ("cross", 2.0, 15.0), ("rewrite", 7.0, 20.0), ("tune", None, 20.0), ("llm", 0.5, 20.0)],
+        *[("tune", 0.5, 6.0), ("cross", 2.0, 15.0), ("rewrite", 9.0, 22.5), ("tune", None, 20.0), ("llm", 0.5, 20.0)],
         *[("tune", 20.0, 50.0), ("llm", 20.0, 50.0), ("seed", None, 60.0)],
     ],
 )

@@ -8,6 +8,7 @@ import pytest
 
 from tests.workers.tracer.jobs import in_jail, operator
 from workers.inductor_seeds.lowering import lower
+from workers.protocol import Operator
 from workers.targets import TARGETS
 
 
@@ -103,17 +104,21 @@ def test_a_reduction_has_blocks_along_both_axes():
     assert {"XBLOCK", "R0_BLOCK"} <= found["kernels"][0][3].keys()
 
 
+def of_matrix(reference: str, rows: int = 4096, columns: int = 4096) -> Operator:
+    """Return an operator of x[M, N] and w[N] for up to so many rows and columns."""
+    return operator(
+        reference=f"import torch\n\ndef scale(x, w):\n    return {reference}\n",
+        shapes=[{"dims": {"M": rows, "N": columns}}],
+        ranges={"M": [1, rows], "N": [1, columns]},
+    )
+
+
 @pytest.mark.parametrize(
     ("reference", "columns"),
     [("x.sum(0) * w", True), ("x.sum(1)", False), ("(x * w).amax(0)", True), ("(x + w[:1] * x[:, :1]).sum(0)", True)],
 )
 def test_programs_of_a_reduction_have_results_whose_elements_lie_side_by_side(reference, columns):
-    of = operator(
-        reference=f"def scale(x, w):\n    return {reference}\n",
-        shapes=[{"dims": {"M": 4096, "N": 4096}}],
-        ranges={"M": [1, 4096], "N": [1, 4096]},
-    )
-    (kernel, *_) = lowered(of)["kernels"]
+    (kernel, *_) = lowered(of_matrix(reference))["kernels"]
     assert (kernel[3]["XBLOCK"] >= 32) is columns, kernel[3]
     assert (kernel[3]["R0_BLOCK"] >= 1024) is not columns
 
@@ -130,12 +135,7 @@ def test_programs_of_a_reduction_have_results_whose_elements_lie_side_by_side(re
 def test_sums_of_columns_have_square_tiles_where_these_are_filled_and_all_processors_have_some(
     reference, rows, columns, are_square
 ):
-    of = operator(
-        reference=f"def scale(x, w):\n    return {reference}\n",
-        shapes=[{"dims": {"M": rows, "N": columns}}],
-        ranges={"M": [1, rows], "N": [1, columns]},
-    )
-    found = lowered(of)["kernels"][0][3]
+    found = lowered(of_matrix(reference, rows, columns))["kernels"][0][3]
     assert (tuple(found.get(name) for name in ("XBLOCK", "R0_BLOCK", "num_warps")) == (64, 64, 8)) is are_square
 
 
@@ -149,12 +149,7 @@ def test_sums_of_columns_have_square_tiles_where_these_are_filled_and_all_proces
     ],
 )
 def test_kernels_that_read_neighbours_have_few_elements_per_thread(reference, has_windows):
-    of = operator(
-        reference=f"import torch\n\ndef scale(x, w):\n    return {reference}\n",
-        shapes=[{"dims": {"M": 4096, "N": 4096}}],
-        ranges={"M": [1, 4096], "N": [1, 4096]},
-    )
-    (kernel, *_) = lowered(of)["kernels"]
+    (kernel, *_) = lowered(of_matrix(reference))["kernels"]
     assert (kernel[3]["XBLOCK"] <= 64 * kernel[3]["num_warps"]) is has_windows, kernel
 
 
