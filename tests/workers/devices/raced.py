@@ -3,6 +3,7 @@
 import ctypes
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from random import Random
 
 import numpy as np
 import torch
@@ -128,8 +129,9 @@ def raced(
     make: Callable[[Paper, DeviceKernels], Machine] = Machine,
     operator: Operator = OPERATOR,
     bundle: Callable[[Kernel], Bundle] = bundle_of,
+    seed: int = 0,
 ) -> Iterator[tuple[VariantTrial, Machine]]:
-    """A candidate that is right, and its pacer, before their race."""
+    """A candidate that is right, and its pacer, before their race; equal seeds draw the same order of samples."""
     bundles = {PairSide.CANDIDATE: bundle(kernel(num_warps=MINE // 32)), PairSide.PACER: bundle(kernel())}
     codes = codes_of(*bundles.values())
     with supported() as (paper, support):
@@ -140,6 +142,7 @@ def raced(
         session = OpenedCard(driver.open_card(0), support, lambda _: memory).claim(memory.bytes)
         processes = Desk(session, Examiner(card, AnswerCache(2**28)), card.arena)
         trial = VariantTrial(processes, operator, (cases.graph_of(operator, SHAPE),), bundles, codes, fresh=True)
+        trial.random = Random(seed)
         trial.check()
         placed = trial.slots
 

@@ -26,6 +26,8 @@ from workers.protocol import Outcome
 SLOW_US = 250.0
 """A kernel that is called once a sample."""
 MISDEEDS = {LATE, UNCALLED}
+ENDS_TRUNCATED = 21
+"""Seed of a race whose last samples are two truncated ones, of fewer calls together than a whole one."""
 
 
 def refused(trial, single_us: float = stage.QUICK_US, *, untrusted: bool = False) -> str:
@@ -47,6 +49,12 @@ def test_calls_that_mind_their_own_business_are_timed(single_us: float, calls: i
 def test_calls_that_do_not_are_refused(thief: type[Machine]) -> None:
     with raced(thief) as (trial, machine):
         assert refused(trial) in MISDEEDS and machine.amiss > 0
+
+
+def test_work_that_is_left_to_calls_that_never_come_is_missing() -> None:
+    with raced(Defers, seed=ENDS_TRUNCATED) as (trial, machine), pytest.raises(JudgementEnded) as caught:
+        timing_of(trial)
+    assert caught.value.found["outcome"] is Outcome.WRONG_RESULT and machine.amiss > 0
 
 
 def test_lone_calls_that_leave_their_work_to_a_later_sample_are_refused() -> None:
