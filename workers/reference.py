@@ -90,8 +90,8 @@ Result: TypeAlias = torch.Tensor | tuple[torch.Tensor, ...] | None
 Rounding: TypeAlias = Callable[[int, torch.Tensor], torch.Tensor]
 Factors: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 """A float tensor as it was computed, by which node of the graph, to the one that is gone on with."""
-Change: TypeAlias = Callable[[Node, torch.Tensor, torch.Tensor], torch.Tensor]
-"""A node, its first tensor and its result, to the result that is gone on with."""
+Change: TypeAlias = Callable[[Node, list[torch.Tensor], Result], Result]
+"""A node, the tensors that it uses and its result, to the result that is gone on with."""
 _COMPARING = frozenset(_COMPARISONS.split())
 _TO_WHOLE = _COMPARING | {"round", "floor", "ceil", "trunc", "floor_divide"}
 _PICKING = frozenset(_CHOICES.split())
@@ -169,10 +169,11 @@ def evaluate(
             result = _call(node, given, values, double, copy=copy, factors=change)
             result = result if rounding is None or _moves(node) else _rounded(result, partial(rounding, index))
             if changes and (changed := changes.get(_base(node))):
-                result = changed(node, _tensor(_resolve(node.uses[0], given, values, double)), _tensor(result))
+                used = [_tensor(_resolve(value, given, values, double)) for value in node.uses]
+                result = changed(node, used, result)
             values.append(result)
-            for used in spent.get(index, ()):
-                values[used] = None
+            for last in spent.get(index, ()):
+                values[last] = None
         return tuple(_tensor(_resolve(output, given, values, double)) for output in graph.outputs)
 
 
@@ -272,8 +273,9 @@ def _is_power_of_two(node: Node) -> bool:
     return isinstance(factor, int | float) and abs(frexp(factor)[0]) == 0.5
 
 
-def _narrowed(node: Node, source: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
+def _narrowed(node: Node, used: Sequence[torch.Tensor], result: Result) -> torch.Tensor:
     """Return the float64 result of a float cast rounded to the dtype that the node names; others as they are."""
+    result = _tensor(result)
     named = node.kwargs.get("dtype")
     dtype = getattr(torch, named.dtype) if isinstance(named, DtypeRef) else result.dtype
     return result.to(dtype).double() if dtype.is_floating_point else result
@@ -351,16 +353,18 @@ def _rounded(result: Result, rounding: Callable[[torch.Tensor], torch.Tensor]) -
     return rounding(result) if _is_real(result) else result
 
 
-def _defined(value: int, node: Node, source: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
+def _defined(value: int, node: Node, used: Sequence[torch.Tensor], result: Result) -> torch.Tensor:
     """Return a cast with a value where it is of a float that no integer of the dtype stands for."""
+    source, result = used[0], _tensor(result)
     if result.dtype not in _WHOLE or not source.is_floating_point():
         return result
     limits, cut = torch.iinfo(result.dtype), source.trunc()  # Casts cut fractions off; NaN is not between the limits.
     return torch.where((cut >= float(limits.min)) & (cut < float(limits.max + 1)), result, value)
 
 
-def _certain(value: float, node: Node, source: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
+def _certain(value: float, node: Node, used: Sequence[torch.Tensor], result: Result) -> torch.Tensor:
     """Return a product along an axis with a value where it may overflow."""
+    source, result = used[0], _tensor(result)
     if not source.is_floating_point():
         return result
     axis = node.args[1] if len(node.args) > 1 else None

@@ -28,7 +28,8 @@ from dataclasses import dataclass
 import torch
 
 from workers.checks.base import Check, CheckEvidence, CheckFinding, Observation
-from workers.checks.tolerance import SUM_ROUNDOFFS, TF32, RowErrors, moves_in_rows, rms, summation_roundoff
+from workers.checks.summation import SUM_ROUNDOFFS
+from workers.checks.tolerance import TF32, RowErrors, moves_in_rows, rms, summation_roundoff
 from workers.float8 import carrier
 from workers.protocol import Outcome
 

@@ -209,7 +209,7 @@ class _ExaminedOutput:
         yield bounds, _weigh(errors, bounds), half
         bounds, weighed = _weigh_widened(errors, bounds, reference.sensitivity[number], reference, number)
         yield bounds, weighed, half
-        if _is_coarse(errors, bounds):
+        if _may_be_order(errors, bounds):
             bounds = widen_by_order(bounds, reference.sequential_loss[number])
             weighed = _weigh(errors, bounds)
             yield bounds, weighed, True
@@ -270,6 +270,16 @@ def _is_coarse(errors: RowErrors, bounds: ErrorBounds) -> bool:
     """Return True if no row's error is larger than that of low-precision arithmetic."""
     limit = COARSE_HALF if errors.dtype.itemsize < 4 else COARSE_SINGLE
     return bool((rms(errors.error) <= torch.maximum(limit * rms(errors.value), bounds.rms)).all())
+
+
+def _may_be_order(errors: RowErrors, bounds: ErrorBounds) -> bool:
+    """Return True if another order of sums may explain all errors: a row of which nothing is left has those of others.
+
+    Other orders are only tried then, since they cost evaluations.
+    """
+    scale = rms(errors.value)
+    limits = torch.maximum(COARSE_HALF * scale.clamp(min=scale.median()), bounds.rms)
+    return bool((rms(errors.error) <= limits).all())
 
 
 def _weigh(errors: RowErrors, bounds: ErrorBounds) -> _Weighed:

@@ -10,7 +10,7 @@ from itertools import chain
 import torch
 
 from workers.checks.choices import Choice, chosen_among
-from workers.checks.summation import sequential_results
+from workers.checks.summation import added_otherwise
 from workers.commands import TIMED
 from workers.float8 import readable
 from workers.protocol import Graph, Operator
@@ -175,7 +175,7 @@ class Expectation:
     def sequential_loss(self) -> Tensors:
         """Movement of `expected` if sums are added one after another; zero without sums."""
         loss = tuple(torch.zeros_like(value, dtype=torch.float64) for value in self.expected)
-        for moved in sequential_results(self.graph, self.inputs, getattr(torch, self._operator.precision.accumulate)):
+        for moved in added_otherwise(self.graph, self.inputs, getattr(torch, self._operator.precision.accumulate)):
             loss = tuple(map(_further, loss, moved, self.expected))
         return loss
 

@@ -6,23 +6,28 @@ over equal logits that adds one after another lost twice what its row was allowe
 """
 
 import math
-from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 
-from workers.float8 import readable
 from workers.protocol import Graph
-from workers.protocol.graph import InputRef, Node, NodeRef
-from workers.reference import evaluate, is_product
+from workers.protocol.graph import Node
+from workers.reference import Change, Result, evaluate, is_product, origin
 
 MOST_ELEMENTS = 2**24
 """Maximum terms of sums that are repeated: more take a CPU seconds, and kernels add them in parts."""
 MAX_TERMS = 2**16
 """Maximum number of terms that a kernel adds one after another: of longer sums, programs and threads take parts."""
+SUM_ROUNDOFFS = 0.5
+"""Roundoffs of the accumulator, times the root of the number of summands, that any order of summation may lose."""
+MIXER = 0x9E3779B97F4A7C15 - 2**64
+"""Odd factor that spreads each of 64 bits over the higher ones: 2^64 over the golden ratio, as int64."""
 
 Terms = Callable[[torch.Tensor, list[int]], torch.Tensor]
 """Terms that an operation adds up, from its operand and axes."""
+Sum = Callable[[torch.Tensor], torch.Tensor]
+"""A sum over rows, (terms, sums), to (sums)."""
 Applied = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 """An operation's result from its exact result, and from what its sum became relative to the exact sum."""
 
@@ -48,14 +53,15 @@ _OTHERS: dict[str, tuple[Terms, Applied]] = {
     "_softmax": (_powers, torch.div),
     "_safe_softmax": (_powers, torch.div),
     "_log_softmax": (_powers, lambda result, ratio: result - ratio.log()),
-    "native_layer_norm": (_apart, lambda result, ratio: result / ratio.sqrt()),
     "_fused_rms_norm": (_squared, lambda result, ratio: result / ratio.sqrt()),
 }
-"""Operations with a sum of terms of one sign inside. The result of a layer norm is that without an offset."""
+"""Operations with a sum of terms of one sign inside."""
+_CENTRING = {"native_layer_norm": (2, 4), "native_group_norm": (1, 7), "native_batch_norm": (1, 7)}
+"""Norms that subtract a mean, with the positions of their weight, which is followed by their bias, and epsilon."""
 
 
-def sequential_results(graph: Graph, inputs: Sequence[torch.Tensor], dtype: torch.dtype) -> list[list[torch.Tensor]]:
-    """Evaluate the reference in float64 with sums added one after another.
+def added_otherwise(graph: Graph, inputs: Sequence[torch.Tensor], dtype: torch.dtype) -> list[list[torch.Tensor]]:
+    """Evaluate the reference in float64 with sums added in other ways than PyTorch's, mostly one after another.
 
     Args:
         graph: The reference.
@@ -63,77 +69,90 @@ def sequential_results(graph: Graph, inputs: Sequence[torch.Tensor], dtype: torc
         dtype: Dtype that partial sums are rounded to.
 
     Returns:
-        Results with means divided at the end, and with their terms divided; empty if there are no such sums.
+        Results with means divided at the end, with their terms divided, and with what some order may lose of sums that
+        are subtracted: where nothing else is left, one order may lose nothing by luck. Empty if there are no sums.
     """
-    if not any(map(_adds, graph.nodes)):
-        return []
-    found = []
-    for divides_terms in (False, True):
-        hook = _InTurn(graph, inputs, dtype, divides_terms=divides_terms)
-        found.append(list(evaluate(graph, inputs, double=True, rounding=hook)))
-    return found
+    sums = [node for node in graph.nodes if _adds(node)]
+    in_turn = partial(_in_turn, dtype)
+    ways = (
+        _Summation(sums, in_turn),
+        _Summation(sums, in_turn, divides_terms=True),
+        _Summation(_subtracted(graph), partial(_lossy, dtype)),
+    )
+    return [list(evaluate(graph, inputs, double=True, changes=way.changes)) for way in ways if way.changes]
 
 
-class _InTurn:
-    """Hook of an evaluation: keeps what is added up, and gives results of sums with the rounding of each step."""
+def _subtracted(graph: Graph) -> list[Node]:
+    """Return the sums that are subtracted from something, and norms, which subtract a mean."""
+    used = (value for node in graph.nodes if node.name in ("sub", "rsub") for value in node.uses)
+    named = {origin(graph, value) for value in used}
+    nodes = enumerate(graph.nodes)
+    return [node for at, node in nodes if _takes_statistics(node) or (at in named and node.name in _SUMS)]
 
-    def __init__(
-        self, graph: Graph, inputs: Sequence[torch.Tensor], dtype: torch.dtype, *, divides_terms: bool
-    ) -> None:
-        self._graph = graph
-        self._inputs = inputs
-        self._dtype = dtype
+
+class _Summation:
+    """One way to add up, as changes of an evaluation.
+
+    Args:
+        nodes: Those whose sums are added up so.
+        add: Adds up terms.
+        divides_terms: True if the terms of means are divided, and not their sums.
+    """
+
+    def __init__(self, nodes: Sequence[Node], add: Sum, *, divides_terms: bool = False) -> None:
+        self.changes: dict[str, Change] = dict.fromkeys((node.name for node in nodes), self._change)
+        self._nodes = nodes
+        self._add = add
         self._divides_terms = divides_terms
-        sums = filter(_adds, graph.nodes)
-        self._taken = {value.node for node in sums for value in node.uses if isinstance(value, NodeRef)}
-        self._kept: dict[int, list[torch.Tensor]] = {}
-        self._turns = Counter[int]()
 
-    def __call__(self, index: int, values: torch.Tensor) -> torch.Tensor:
-        """Return a node's values; a node with several results, as a norm with its statistics, comes once for each."""
-        node = self._graph.nodes[index]
-        self._turns[index] += 1
-        if _adds(node) and self._turns[index] == 1:
-            values = self._added_up(node, values)
-        if index in self._taken:
-            self._kept.setdefault(index, []).append(values)
-        return values
+    def _change(self, node: Node, used: Sequence[torch.Tensor], result: Result) -> Result:
+        """Return the result of one of the nodes with its sums added up so; of others, and of integers, as it is."""
+        is_meant = any(node is each for each in self._nodes) and used[0].is_floating_point()
+        if not is_meant or result is None or not 0 < used[0].numel() <= MOST_ELEMENTS:
+            return result
+        if isinstance(result, torch.Tensor):
+            return self._reduced(node, used[0], result)
+        centres = node.name in _CENTRING
+        first = self._normalised(node, used, result[0]) if centres else self._reduced(node, used[0], result[0])
+        return (first, *result[1:])
 
-    def _added_up(self, node: Node, values: torch.Tensor) -> torch.Tensor:
-        given = self._operand(node)
-        if given is None or not 0 < given.numel() <= MOST_ELEMENTS:
-            return values
+    def _reduced(self, node: Node, given: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
+        """Return the result of a reduction; of too many terms as it is."""
         if node.name == "linalg_vector_norm" and node.args[1:2] not in ((), (2,)):
-            return values
+            return result
         axes = _axes(node, given.dim())
         count = math.prod(given.shape[axis] for axis in axes)
         if count > MAX_TERMS:
-            return values
+            return result
         if node.name in _SUMS:
             size = count if node.name == "mean" else 1
             total = self._total(given / size if self._divides_terms else given, axes)
-            return (total if self._divides_terms else total / size).reshape(values.shape)
+            return (total if self._divides_terms else total / size).reshape(result.shape)
         terms_of, applied = _OTHERS[node.name]
         terms = terms_of(given, axes)
         exact = terms.sum(axes, keepdim=True)
         ratio = torch.where(exact > 0, self._total(terms, axes) / exact, 1.0).nan_to_num(1.0, 1.0, 1.0)
-        return applied(values, ratio.reshape(values.shape) if ratio.numel() == values.numel() else ratio)
+        return applied(result, ratio.reshape(result.shape) if ratio.numel() == result.numel() else ratio)
 
-    def _operand(self, node: Node) -> torch.Tensor | None:
-        """Return what a node adds up, float64; None for integers, which are not rounded."""
-        source = node.uses[0] if node.uses else None
-        if isinstance(source, InputRef):
-            tensor = self._inputs[source.input]
-            return readable(tensor).double() if tensor.is_floating_point() else None
-        parts = self._kept.get(source.node, []) if isinstance(source, NodeRef) else []
-        number = source.result or 0 if isinstance(source, NodeRef) else 0
-        return parts[number] if number < len(parts) else None
+    def _normalised(self, node: Node, used: Sequence[torch.Tensor], result: torch.Tensor) -> torch.Tensor:
+        """Return a norm by its definition; over too many terms as it is."""
+        rows, axes, along = _centred(node, used[0])
+        count = math.prod(rows.shape[axis] for axis in axes)
+        if count > MAX_TERMS:
+            return result
+        place, epsilon = _CENTRING[node.name]
+        mean, variance = (self._total(terms, axes) / count for terms in (rows, _apart(rows, axes)))
+        scaled = ((rows - mean) * torch.rsqrt(variance + float(str(node.args[epsilon])))).reshape(result.shape)
+        factors = iter(used[1:])
+        if node.args[place] is not None:
+            scaled = scaled * next(factors).reshape(along)
+        return scaled if node.args[place + 1] is None else scaled + next(factors).reshape(along)
 
     def _total(self, terms: torch.Tensor, axes: list[int]) -> torch.Tensor:
-        """Add terms along axes one after another, float64; the axes stay, with size 1."""
+        """Add terms along axes, float64; the axes stay, with size 1."""
         kept = [1 if axis in axes else size for axis, size in enumerate(terms.shape)]
         rows = terms.movedim(axes, list(range(len(axes)))).reshape(-1, math.prod(kept))
-        return _added(rows, self._dtype).to(terms).reshape(kept)
+        return self._add(rows).to(terms).reshape(kept)
 
 
 def adds_up(graph: Graph) -> bool:
@@ -142,8 +161,25 @@ def adds_up(graph: Graph) -> bool:
 
 
 def _adds(node: Node) -> bool:
-    """Return True if a node adds up, or has a sum inside."""
-    return node.name in _SUMS or node.name in _OTHERS
+    """Return True if a node adds up tensors, or has a sum inside."""
+    return node.name in _SUMS or node.name in _OTHERS or _takes_statistics(node)
+
+
+def _takes_statistics(node: Node) -> bool:
+    """Return True if a node subtracts a mean that it takes itself: a batch norm may be given one."""
+    return node.name in _CENTRING and (node.name != "native_batch_norm" or node.args[5] is True)
+
+
+def _centred(node: Node, given: torch.Tensor) -> tuple[torch.Tensor, list[int], Sequence[int]]:
+    """Return a norm's operand as its statistics see it, the axes that they add along, and the shape of its weights."""
+    dims = given.dim()
+    if node.name == "native_layer_norm":
+        axes = _axes(node, dims)
+        return given, axes, given.shape[axes[0] :]
+    channels = (-1, *(1 for _ in range(dims - 2)))
+    if node.name == "native_group_norm":
+        return given.reshape(given.shape[0], int(str(node.args[6])), -1), [2], channels
+    return given, [axis for axis in range(dims) if axis != 1], channels
 
 
 def _axes(node: Node, dims: int) -> list[int]:
@@ -157,10 +193,25 @@ def _axes(node: Node, dims: int) -> list[int]:
     return [axis % dims for axis in listed if isinstance(axis, int)] or list(range(dims))
 
 
-def _added(terms: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+def _in_turn(dtype: torch.dtype, terms: torch.Tensor) -> torch.Tensor:
     """Add rows one after another. On the CPU: a card would start a kernel per row."""
     rows = terms.to("cpu", dtype)
     total = torch.zeros(rows.shape[1], dtype=dtype)
     for row in rows:
         total += row
     return total
+
+
+def _lossy(dtype: torch.dtype, terms: torch.Tensor) -> torch.Tensor:
+    """Return sums of rows off by at least half of what an order may lose, up or down by the bits of the sum.
+
+    A kernel adds equal terms alike: where rows of an operator are equal, but for a rounding, the errors of their sums
+    do not average out.
+    """
+    total = terms.sum(0)
+    bits = total.to(dtype).double().view(torch.int64)
+    for _ in range(2):
+        bits = (bits ^ bits >> 32 & 0xFFFFFFFF) * MIXER
+    moves = (bits >> 32).to(torch.float64).div_(2.0**31)
+    lost = SUM_ROUNDOFFS * len(terms) ** 0.5 * torch.finfo(dtype).eps / 2
+    return moves.add_(moves.sgn()).mul_(lost / 2).add_(1).mul_(total)

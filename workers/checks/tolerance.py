@@ -10,7 +10,7 @@ import torch
 from workers.checks.base import CheckEvidence
 from workers.checks.expectation import NUDGE_ROUNDOFFS, Expectation
 from workers.checks.nearby import a_unit_away
-from workers.checks.summation import adds_up
+from workers.checks.summation import SUM_ROUNDOFFS, adds_up
 from workers.float8 import beyond_rounding, carrier, is_float8, readable
 from workers.products import is_finite
 
@@ -81,8 +81,6 @@ place (PTX ISA), which are up to 4 roundoffs, and its divisor and its own roundi
 softmax with one large element was refused on an H200, twice in 66 published kernels. What a sum may lose in any order
 comes on top: an element that is nearly all of its sum takes each of its roundings, and one warp that adds 1,024 terms
 one after another loses 13 roundoffs."""
-SUM_ROUNDOFFS = 0.5
-"""Roundoffs of the accumulator, times the root of the number of summands, that any order of summation may lose."""
 IN_A_ROW = 2**16
 """Maximum number of terms of several axes that a kernel adds one after another: programs and threads take parts of
 longer sums, and their sums are few. Without it, a mean over 4096 rows of 32000 could be guessed from targets alone."""

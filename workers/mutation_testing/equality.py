@@ -13,7 +13,8 @@ import torch
 from workers.checks.bias import DRAWS as VARIED
 from workers.checks.bias import slopes
 from workers.checks.expectation import NUDGE_ROUNDOFFS
-from workers.checks.tolerance import SUM_ROUNDOFFS, group_size, rms, summation_roundoff
+from workers.checks.summation import SUM_ROUNDOFFS
+from workers.checks.tolerance import group_size, rms, summation_roundoff
 from workers.float8 import carrier, readable
 from workers.mutation_testing.builder import TypedGraph
 from workers.mutation_testing.cases import MutationCase, Tensors

@@ -13,7 +13,7 @@ import torch
 from tests.workers.checks.cases import HONEST, gather, graph_of, operator
 from workers.checks import CHECKS, CheckEvidence, Expectation, tolerance
 from workers.checks.error_ratio import LUCKY_ROWS, ROWS_POOLED, UNLUCKY
-from workers.checks.summation import sequential_results
+from workers.checks.summation import added_otherwise
 from workers.checks.tolerance import (
     IN_A_ROW,
     RowErrors,
@@ -221,7 +221,7 @@ def test_what_one_row_has_of_infinities_leaves_the_order_of_others():
     shape = Shape(dims={"M": 3, "N": 4096})
     x = torch.randn(3, 4096, generator=torch.Generator().manual_seed(0))
     x[0, 0], x[1, :2048] = torch.nan, -torch.inf
-    for moved in sequential_results(graph_of(op, shape), (x,), torch.float32):
+    for moved in added_otherwise(graph_of(op, shape), (x,), torch.float32):
         exact = torch.softmax(x.double(), -1)
         assert moved[0][0].isnan().all() and (moved[0][1] != exact[1]).any() and (moved[0][2] != exact[2]).any()
 
