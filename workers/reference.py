@@ -107,6 +107,7 @@ sequences."""
 _FOLDING = frozenset(["native_batch_norm", "native_group_norm"])
 """Norms whose factors and offsets torch folds on a CPU."""
 _ALONG_AXES = frozenset(["prod", "cumprod"])
+_VIEW = "aten.view.default"
 _NORMS = frozenset(["linalg_vector_norm", "norm"])
 _PRODUCTS_OF_TWO = frozenset(f"aten.{name}.default" for name in ("mm", "bmm", "addmm", "baddbmm"))
 
@@ -447,6 +448,8 @@ def _call(
         args[first:last] = [_changed(value, factors) for value in args[first:last]]
     if node.op == _CAST and not copy and _casts_nothing(args, kwargs):
         return _tensor(args[0])
+    if node.op == _VIEW:  # Where the operand lies otherwise in memory than when the graph was traced, views do not fit.
+        return _result(torch.ops.aten.reshape.default, args, kwargs)
     if node.op in _PRODUCTS_OF_TWO and not is_finite(*(value for value in args if _is_real(value))):
         return multiply([_tensor(value) for value in args], **kwargs)
     if node.op == _CONVOLVE and double and (made := convolved(args)) is not None:

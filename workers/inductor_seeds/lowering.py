@@ -92,6 +92,7 @@ _FAST = {
 """Names of a kernel that are an index along results or sums, or its remainder: both step by one."""
 _EXTREME = re.compile(r"triton_helpers\.(max|min)")
 """Largest or smallest values in a kernel."""
+_FULL = torch.ops.aten.full.default
 _IN_PLACE = re.compile(r"aten\.\w+_\.")
 """Name of an operation that works in place."""
 _BOUNDARY = "@triton.jit"
@@ -271,9 +272,17 @@ def _only_value(operator: Operator, name: str) -> int:
 
 
 def _move(traced: fx.GraphModule, inputs: list[FakeTensor]) -> None:
-    """Move every tensor of a graph to the target's device."""
+    """Move every tensor of a graph to the target's device; numbers that the reference holds are made there."""
     # The original puts a tensor on a card, which the sandbox hides.
     vars(_late("torch._subclasses.fake_tensor"))["init_gpu_context"] = lambda _: None
+    for node in [*traced.graph.nodes]:
+        held = getattr(traced, str(node.target)) if node.op == "get_attr" else None
+        if isinstance(held, torch.Tensor) and not held.dim():
+            with traced.graph.inserting_before(node):
+                made = traced.graph.call_function(_FULL, ([], held.item()), {"dtype": held.dtype, "device": DEVICE})
+            made.meta = node.meta
+            node.replace_all_uses_with(made)
+            traced.graph.erase_node(node)
     for node in traced.graph.nodes:
         if "device" in node.kwargs:
             node.update_kwarg("device", DEVICE)

@@ -25,6 +25,7 @@ WRITTEN_OUT = 256
 """Maximum elements of a list of numbers that becomes a tensor; each becomes a node of the graph."""
 _ALLOCATIONS = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted")
 _OVERWRITES = ("copy_", "fill_", "zero_")
+_OVERWRITING = frozenset(getattr(torch.ops.aten, name) for name in _OVERWRITES)
 _LIFT = torch.ops.aten.lift_fresh.default
 
 Args = tuple[Any, ...]
@@ -132,6 +133,9 @@ class ConstantReplay(DispatchMode):
     def __torch_dispatch__(
         self, operation: OpOverload, types: object, args: Args = (), kwargs: Kwargs | None = None
     ) -> object:
+        if operation.overloadpacket in _OVERWRITING and self._is_random(args[0]):
+            # What it held is not read any more.
+            self._made[_view_of(args[0])] = torch.empty(args[0].shape, dtype=args[0].dtype, device="cpu")
         args, kwargs = tree_map_only(torch.Tensor, self._repeated, (args, kwargs or {}))
         if operation is _LIFT and args[0].dim() and not isinstance(args[0], FakeTensor):
             return _written_out(args[0])  # A list of numbers, as in `torch.tensor([1.0, 2.0, 1.0])`.
@@ -140,15 +144,20 @@ class ConstantReplay(DispatchMode):
     def _repeated(self, tensor: torch.Tensor) -> torch.Tensor:
         if isinstance(tensor, FakeTensor) or not self._recorder.knows(tensor):
             return tensor
-        if not self._recorder.is_constant(tensor):
-            raise NotExportable(
-                Outcome.FORBIDDEN_OP,
-                "the reference uses a tensor with random values that is not an argument; take it as an input",
-            )
         if _view_of(tensor) not in self._made:
+            if self._is_random(tensor):
+                raise NotExportable(
+                    Outcome.FORBIDDEN_OP,
+                    "the reference uses a tensor with random values that is not an argument; take it as an input",
+                )
             for call in self._recorder.history(tensor):
                 self._repeat(call)
         return self._made[_view_of(tensor)]
+
+    def _is_random(self, tensor: torch.Tensor) -> bool:
+        """Return True if a tensor was made by the reference, and cannot be made again."""
+        known = not isinstance(tensor, FakeTensor) and self._recorder.knows(tensor)
+        return known and not self._recorder.is_constant(tensor)
 
     def _repeat(self, call: RecordedCall) -> None:
         if id(call) in self._done:

@@ -50,6 +50,13 @@ def test_convolutions_are_lowered_by_builds_of_torch_for_cards():
     assert "kernelreef.convolution" in lowered(of, before=keep_the_card_out_of_sight)["host"]
 
 
+def test_numbers_that_a_reference_holds_as_tensors_are_made_on_the_card():
+    line = "return (x * w).exp().clamp(max=torch.log(torch.tensor(1.0 / 0.01)))"
+    code = f"import torch\n\n\ndef scale(x, w):\n    {line}\n"
+    found = lowered(operator(reference=code, shapes=[{"dims": {"M": 4, "N": 128}}]))
+    assert any("100.0" in text and "log" in text for _, text, *_ in found["kernels"])
+
+
 def test_sizes_that_vary_stay_symbols_even_those_that_are_one():
     found = lowered(operator(shapes=[{"dims": {"M": 1, "N": 128}}], ranges={"M": [1, 4], "N": [1, 128]}))
     ((name, text, grid, options),) = found["kernels"]

@@ -66,6 +66,9 @@ REFERENCES = {
     "gelu_layer_norm": (
         "def f(x):\n    return F.layer_norm(F.gelu(x.float()), (x.shape[-1],)).to(x.dtype)", HALF, ("bfloat16",)
     ),
+    "moved_layer_norm": (
+        "def f(x):\n    return F.layer_norm(x.t(), (x.shape[0],)).view(-1)", MATRIX, ("float32",)
+    ),
     "finite": ("def f(x):\n    return torch.isfinite(x)", MATRIX, ("bool",)),
     "never": ("def f(x):\n    return x.abs() < -1", MATRIX, ("bool",)),
     "variance": ("def f(x):\n    return x.var(-1), x.var((0, 1), keepdim=True)", MATRIX, ("float32", "float32")),

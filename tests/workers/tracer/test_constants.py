@@ -47,6 +47,16 @@ def test_a_constant_is_made_in_the_graph(before: str, line: str) -> None:
     assert torch.allclose(evaluate(graph, [x], double=False)[0], expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("before", ["HELD = torch.randn(6, 6)", "HELD = torch.empty(6, 6)"])
+def test_a_tensor_that_is_written_before_it_is_read_needs_no_values(before: str) -> None:
+    """A module keeps a state so: the last argument, or what it was made with."""
+    graph = Graph.model_validate(reply(before, "(HELD.copy_(x) * 2) + HELD")["graphs"][0])
+    x = torch.randn(SIZE, SIZE)
+    assert torch.equal(evaluate(graph, [x], double=False)[0], x * 2 + x)
+    assert "random values" in reply(before, "HELD * 1 + HELD.copy_(x)")["reason"]
+    assert "random values" in reply(before, "HELD[:2].copy_(x[:2]) + HELD[:2] + HELD[2:4]")["reason"]
+
+
 def test_a_tensor_that_the_function_makes_from_numbers_is_made_in_the_graph() -> None:
     line = "x[:, torch.tensor([5, 0, 3], device=x.device)] * torch.tensor([[0.5], [1.0], [-2.0]] * 2)"
     graph = Graph.model_validate(reply("", line)["graphs"][0])
