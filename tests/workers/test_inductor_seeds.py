@@ -132,6 +132,38 @@ async def test_convolutions_end_with_what_follows_them_and_are_judged_correct(ki
     await judge_correct(of, written.source)
 
 
+ATTENTIONS = {
+    "plain": "scaled_dot_product_attention(q, k, v)",
+    "masked": "softmax((q @ k.mT * 0.2).masked_fill(torch.ones(q.shape[2], k.shape[2]).tril() == 0, -inf), -1) @ v",
+    "with empty rows": "scaled_dot_product_attention(q, k, v, attn_mask=mask > 0.9)",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("kind", ATTENTIONS)
+async def test_attention_is_one_kernel_and_judged_correct(kind: str, dtype: str):
+    lines = [
+        "import torch",
+        "from math import inf",
+        "from torch.nn.functional import scaled_dot_product_attention, softmax",
+    ]
+    of = operator(
+        reference="\n".join([*lines, "", "", "def scale(q, k, v, mask):", f"    return {ATTENTIONS[kind]}", ""]),
+        inputs=[
+            *({"name": name, "shape": ["B", 2, "S", 24], "dtype": dtype} for name in "qkv"),
+            {"name": "mask", "shape": ["S", "S"], "dtype": dtype},
+        ],
+        outputs=[{"name": "y", "dtype": dtype}],
+        ranges={"B": [1, 2], "S": [1, 70]},
+        shapes=[{"dims": {"B": 2, "S": 70}}],
+    )
+    written = drafted(of)
+    assert written.outcome is Outcome.CORRECT, written.reason
+    assert written.source.count("_attention[") == 2 and "peak - offset" in written.source
+    await judge_correct(of, written.source)
+
+
 WEIGHTS = {"w": [20], "u": [20], "b": [], "v": []}
 LAYERS = {
     "lstm": (

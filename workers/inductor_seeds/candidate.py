@@ -2,8 +2,9 @@
 
 import ast
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+from workers.inductor_seeds.attention import ATTENTION
 from workers.inductor_seeds.convolving import ASSERTED, SILENT, ConvolvingHost, is_contiguous
 from workers.inductor_seeds.lowering import InductorKernel, LoweredReference
 from workers.inductor_seeds.naming import KNOWN, TILED, UniqueNames, name_locals, rename
@@ -105,6 +106,11 @@ def _flat(function: ast.stmt) -> list[ast.stmt]:
 class _Host(ConvolvingHost):
     """The function that launches, line by line, and the kernels that it launches."""
 
+    @property
+    def _ours(self) -> Mapping[str, Callable[[str, ast.Call], None]]:
+        """Functions that launch our own kernels for an operation, by its name."""
+        return {CONVOLUTION: self._convolve, RECURRENCE: self._recur, ATTENTION: self._attend}
+
     def text(self) -> str:
         """Return the whole function."""
         return f"def {self.operator.entry}({', '.join(self._given)}):\n" + "".join(
@@ -152,10 +158,8 @@ class _Host(ConvolvingHost):
                 self._known[name] = self._names.give("view")
                 self._views[self._known[name]] = said
                 self.lines.append(f"{self._known[name]} = torch.as_strided({said})")
-            case ast.Call(func=func) if dotted(func) == CONVOLUTION:
-                self._convolve(name, value)
-            case ast.Call(func=func) if dotted(func) == RECURRENCE:
-                self._recur(name, value)
+            case ast.Call(func=func) if dotted(func) in self._ours:
+                self._ours[dotted(func)](name, value)
             case ast.Name(id=other):
                 self._known[name] = self._known.get(other, other)
             case ast.Call():

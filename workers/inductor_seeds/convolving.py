@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 
+from workers.inductor_seeds.attention_kernel import Attention, options_for
 from workers.inductor_seeds.convolution import (
     ChannelsLast,
     Convolution,
@@ -157,6 +158,31 @@ class ConvolvingHost:
         extents = [[self._read(item) for item in sizes] for sizes in (gates, h)]
         self.lines += of.launches(kernel, [*given, made], *extents)
 
+    def _attend(self, name: str, call: ast.Call) -> None:
+        """Launch our own kernel for attention."""
+        self._settle()
+        *tensors, scale, masks, empty_is_zero = call.args
+        given = [item for item in tensors if not isinstance(item, ast.Constant)]
+        q, k, v, *bias = ([self._read(item) for item in sizes] for sizes in self._extents(*given))
+        codes = [self._read(item) for item in given]
+        is_single = self._dtypes(codes[0]) == {"tl.float32"}
+        made = self._names.give(self.results.get(name, "scratch"))
+        self.lines.append(self._like(codes[0], made, f"({', '.join([*q[:2], v[2]])})"))
+        self._known[name] = made
+        wide, channels = int(q[2]), int(v[2])
+        of = Attention(
+            wide=wide,
+            channels=channels,
+            scale=float(ast.literal_eval(scale)),
+            biased=bool(bias),
+            masks=ast.literal_eval(masks),
+            empty_is_zero=ast.literal_eval(empty_is_zero),
+            precision="ieee" if is_single and self.operator.precision.allow_tf32 is not True else None,
+            options=options_for((wide, channels), self._extremes.most(q[1]), is_single=is_single),
+        )
+        kernel = self._own_kernel(of.kernel())
+        self.lines.append(of.launch(kernel, [*codes, made], q, k[1], bias[0][0] if bias else ""))
+
     @property
     def _has_one_shape(self) -> bool:
         """True if kernels are written for one shape alone. Whole models share kernels of layers instead."""
@@ -232,8 +258,11 @@ class ConvolvingHost:
 
     def _is_rounded(self, tensor: str) -> bool:
         """True if a convolution's factor is float32 that is rounded to TF32."""
-        dtypes = {self._extremes.dtypes.get(name) for name in self._origins(tensor)} - {None}
-        return bool(self.operator.precision.allow_tf32) and dtypes == {"tl.float32"}
+        return bool(self.operator.precision.allow_tf32) and self._dtypes(tensor) == {"tl.float32"}
+
+    def _dtypes(self, tensor: str) -> set[str | None]:
+        """Return the known dtype of a tensor, or of what it is a view of."""
+        return {self._extremes.dtypes.get(name) for name in self._origins(tensor)} - {None}
 
     def _like(self, tensor: str, made: str, shape: str) -> str:
         """Return the line that allocates a packed tensor of another's dtype, and note its size."""

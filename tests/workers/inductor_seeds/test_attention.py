@@ -1,0 +1,76 @@
+"""Attention is found in references that spell it in several ways, and nothing else is taken for it."""
+
+import ast
+import json
+from functools import partial
+
+import pytest
+
+from tests.workers.tracer.jobs import in_jail, operator
+from workers.inductor_seeds.attention import ATTENTION
+from workers.inductor_seeds.lowering import lower
+from workers.protocol import Operator
+from workers.targets import TARGETS
+
+HEADS = 4
+INPUTS = [
+    {"name": "q", "shape": ["B", HEADS, "S", 24], "dtype": "float32"},
+    {"name": "k", "shape": ["B", HEADS, "T", 24], "dtype": "float32"},
+    {"name": "v", "shape": ["B", HEADS, "T", 40], "dtype": "float32"},
+    {"name": "mask", "shape": ["S", "T"], "dtype": "float32"},
+]
+SCORES = "q @ k.transpose(-1, -2)"
+SPELLED = {
+    "scaled_dot_product_attention(q, k, v)": (False, True),
+    "scaled_dot_product_attention(q, k, v, attn_mask=mask)": (True, True),
+    "scaled_dot_product_attention(q, k, v, attn_mask=mask > 0)": (True, True),
+    f"softmax({SCORES} / 24 ** 0.5, -1) @ v": (False, False),
+    f"softmax(({SCORES} * 0.2).masked_fill(mask[None, None] > 0, -inf), -1) @ v": (True, False),
+    f"softmax(torch.where(mask > 0, {SCORES}, -inf), 3) @ v": (True, False),
+    f"softmax(torch.where(mask > 0, {SCORES}, -inf) + mask, 3) @ v": None,
+    "torch.baddbmm(mask[None], q[:, 0] * 0.2, k[:, 0].transpose(-1, -2)).softmax(-1) @ v[:, 0]": (True, False),
+    "torch.baddbmm(mask[None], q[:, 0], k[:, 0].mT, beta=0.5).softmax(-1) @ v[:, 0]": None,
+    f"softmax({SCORES}, -2) @ v": None,
+    f"softmax(({SCORES}).relu(), -1) @ v": None,
+    f"softmax(({SCORES} + mask) * 0.2, -1) @ v": None,
+    f"softmax({SCORES} + q[:, :, :, :1] , -1) @ v": None,
+    f"softmax({SCORES}, -1).sqrt() @ v": None,
+}
+"""Code of results, and whether attention has a bias, and zeros for rows without keys; None where none is found."""
+
+
+def of_code(code: str, dtype: str = "float32", sizes: tuple[int, int] = (96, 80)) -> Operator:
+    lines = ["import torch", "from math import inf", "from torch.nn.functional import *"]
+    return operator(
+        reference="\n".join([*lines, "", "", "def scale(q, k, v, mask):", f"    return {code}", ""]),
+        inputs=[{**item, "dtype": dtype} for item in INPUTS],
+        outputs=[{"name": "y", "dtype": dtype}],
+        ranges={"B": [1, 3], "S": [1, 2048], "T": [1, 2048]},
+        shapes=[{"dims": {"B": 2, "S": sizes[0], "T": sizes[1]}}],
+    )
+
+
+def host_of(of: Operator) -> str:
+    def run(of: Operator, _: bytes) -> bytes:
+        return json.dumps(lower(of, TARGETS["sm_90"]).host).encode()
+
+    return json.loads(in_jail(partial(run, of)))
+
+
+@pytest.mark.parametrize("code", SPELLED)
+def test_attention_is_found_however_it_is_spelled(code: str) -> None:
+    host = host_of(of_code(code))
+    calls = [node for node in ast.walk(ast.parse(host)) if isinstance(node, ast.Call)]
+    found = [call for call in calls if ast.unparse(call.func) == ATTENTION]
+    said = [(ast.unparse(call.args[3]) != "None", ast.literal_eval(call.args[6])) for call in found]
+    assert said == ([] if SPELLED[code] is None else [SPELLED[code]]), host
+
+
+def test_attention_of_fixed_sizes_is_found_in_long_rows_too() -> None:
+    fixed = of_code(f"softmax({SCORES}, -1) @ v", sizes=(64, 1500)).model_copy(update={"ranges": {}})
+    assert ATTENTION in host_of(fixed)
+
+
+def test_weights_that_are_returned_as_well_leave_attention_as_it_is() -> None:
+    both = of_code(f"(lambda w: (w @ v) * w.sum())(softmax({SCORES}, -1))")
+    assert ATTENTION not in host_of(both)

@@ -1,0 +1,242 @@
+"""Attention, which TorchInductor leaves to a library or writes as two products around a softmax.
+
+Both products and the softmax between them become one operation of ours, which `attention_kernel` computes.
+"""
+
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Any, TypeGuard
+
+import torch
+from torch import fx
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.node import Argument
+
+from workers.inductor_seeds.operations import NAMESPACE
+
+ATTENTION = f"torch.ops.{NAMESPACE}.attention.default"
+"""Name of the operation in Inductor's host code."""
+WIDEST = 128
+"""Maximum elements of a query or value: a program has those of all its rows in registers."""
+_ATEN = torch.ops.aten
+_SCHEMA = "(Tensor q, Tensor k, Tensor v, Tensor? bias, float scale, bool masks, bool empty_is_zero) -> Tensor"
+_MOVES = frozenset(
+    {
+        _ATEN.view.default,
+        _ATEN._unsafe_view.default,
+        _ATEN.expand.default,
+        _ATEN.clone.default,
+        _ATEN.alias.default,
+        torch.ops.prims.convert_element_type.default,
+    }
+)
+"""Operations that leave a matrix of scores or weights as it is, but for the axes before it and its dtype."""
+
+
+def _made(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *others: torch.Tensor | float | None) -> torch.Tensor:
+    """Return the result (matrices, rows, channels)."""
+    return v.new_empty((q.shape[0], q.shape[1], v.shape[2]))
+
+
+torch.library.define(f"{NAMESPACE}::attention", _SCHEMA, tags=(torch.Tag.needs_contiguous_strides,))
+torch.library.register_fake(f"{NAMESPACE}::attention", _made)
+
+
+@dataclass(frozen=True)
+class _Scores:
+    """Origin of scores: two tensors, the factor of their product, and what is added before the softmax."""
+
+    factors: tuple[Any, ...] = ()
+    scale: float = 1.0
+    added: tuple[fx.Node, ...] = ()
+    masks: tuple[tuple[fx.Node, bool], ...] = ()
+    """Conditions, and True where one says which scores are left out."""
+
+
+def join_attention(traced: fx.GraphModule, mode: FakeTensorMode) -> None:
+    """Replace each product with a softmax of a product by one operation, in place.
+
+    Args:
+        traced: A graph of decomposed operations, with a fake tensor of each node as its `val`.
+        mode: The mode of these tensors.
+    """
+    traced.graph.eliminate_dead_code()
+    for node in [*traced.graph.nodes]:
+        if _calls(node, _ATEN.bmm.default) and (found := _softmax(_behind(_args(node)[0]))) is not None:
+            source, empty_is_zero = found
+            scores = _scores(source, _Scores())
+            if scores is not None and _fits(scores, _args(node)[1]):
+                with mode, traced.graph.inserting_before(node):
+                    made = _joined(traced.graph, scores, _args(node)[1], empty_is_zero=empty_is_zero)
+                node.replace_all_uses_with(made)
+    traced.graph.eliminate_dead_code()
+
+
+def _args(node: fx.Node) -> tuple[Any, ...]:
+    return node.args
+
+
+def _value(node: fx.Node) -> torch.Tensor:
+    """Return the fake tensor of a node."""
+    value = node.meta["val"]
+    assert isinstance(value, torch.Tensor)
+    return value
+
+
+def _calls(node: object, target: object, first: fx.Node | None = None) -> TypeGuard[fx.Node]:
+    return isinstance(node, fx.Node) and node.target is target and (first is None or node.args[0] is first)
+
+
+def _moves(node: object) -> TypeGuard[fx.Node]:
+    return isinstance(node, fx.Node) and node.target in _MOVES
+
+
+def _behind(value: object) -> object:
+    """Return what is only moved before it is used; None if something else uses it, too."""
+    while _moves(value) and len(value.users) == 1:
+        value = value.args[0]
+    return value if isinstance(value, fx.Node) and len(value.users) == 1 else None
+
+
+def _softmax(node: object) -> tuple[fx.Node, bool] | None:
+    """Return what a node is the softmax of along its last axis, and True if rows without a score are zero."""
+    if _calls(node, _ATEN.where.self):
+        condition, zero, weights = _args(node)
+        found = _softmax(weights) if _number(zero) == 0 else None
+        return (found[0], True) if found is not None and _is_empty(condition, found[0]) else None
+    if not _calls(node, _ATEN.div.Tensor):
+        return None
+    powers, total = _args(node)
+    if not _calls(powers, _ATEN.exp.default) or not _calls(apart := _args(powers)[0], _ATEN.sub.Tensor):
+        return None
+    source, peak = _args(apart)
+    if not isinstance(source, fx.Node):
+        return None
+    if _calls(peak, _ATEN.amax.default, source) and _calls(total, _ATEN.sum.dim_IntList, powers):
+        return (source, False) if all(_is_last(source, _args(each)[1]) for each in (peak, total)) else None
+    return (source, False) if _are_online(peak, total, source) else None
+
+
+def _are_online(peak: object, total: object, source: fx.Node) -> bool:
+    """Return True if two nodes are maximum and sum of one pass over rows, as drafts of long rows take them."""
+    if not _calls(peak, operator.getitem) or not _calls(total, operator.getitem):
+        return False
+    (both, first), (other, second) = peak.args, total.args
+    if both is not other or (first, second) != (0, 1) or not isinstance(both, fx.Node):
+        return False
+    return "prepare_softmax_online" in str(both.target) and both.args[0] is source and _is_last(source, _args(both)[1:])
+
+
+def _is_empty(condition: object, source: fx.Node) -> bool:
+    """Return True if a condition says that all scores of a row are minus infinity, as `_safe_softmax` has it."""
+    for target in (_ATEN.logical_not.default, _ATEN.any.dim, _ATEN.logical_not.default):
+        if not _calls(condition, target):
+            return False
+        condition = condition.args[0]
+    return _calls(condition, _ATEN.eq.Scalar, source) and _number(condition.args[1]) == -inf
+
+
+def _is_last(node: fx.Node, axes: Sequence[int]) -> bool:
+    dims = _value(node).dim()
+    return [axis % dims for axis in axes] == [dims - 1]
+
+
+def _number(value: object) -> float | None:
+    """Return the number that all elements of a node are; None for others."""
+    if _calls(value, _ATEN.scalar_tensor.default):
+        value = _args(value)[0]
+    elif _calls(value, _ATEN.full.default):
+        value = _args(value)[1]
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _scores(node: object, found: _Scores) -> _Scores | None:
+    """Follow scores back to their product. Returns None if something else happens to them."""
+    if _calls(node, _ATEN.bmm.default):
+        return replace(found, factors=_args(node))
+    if _moves(node):
+        return _scores(node.args[0], found)
+    if _calls(node, _ATEN.mul.Tensor) or _calls(node, _ATEN.div.Tensor):
+        source, number = node.args
+        factor = _number(number)
+        if not factor:
+            return None
+        factor = factor if node.target is _ATEN.mul.Tensor else 1 / factor
+        return _scores(source, replace(found, scale=found.scale * factor))
+    # What is added before a factor is multiplied, too.
+    return _offset(node, found) if isinstance(node, fx.Node) and found.scale == 1.0 and not node.kwargs else None
+
+
+def _offset(node: fx.Node, found: _Scores) -> _Scores | None:
+    """Follow scores back before something that is added to them, or takes the place of some."""
+    if _calls(node, _ATEN.baddbmm.default):
+        return replace(found, factors=_args(node)[1:], added=(*found.added, _args(node)[0]))
+    if _calls(node, _ATEN.add.Tensor):
+        source, other = _args(node)
+        return _scores(source, replace(found, added=(*found.added, other))) if isinstance(other, fx.Node) else None
+    if not _calls(node, _ATEN.where.self):
+        return None
+    condition, left, right = _args(node)
+    leaves_out = _number(left) == -inf
+    if not leaves_out and _number(right) != -inf:
+        return None
+    return _scores(right if leaves_out else left, replace(found, masks=(*found.masks, (condition, leaves_out))))
+
+
+def _fits(scores: _Scores, values: fx.Node) -> bool:
+    """Return True if our kernel computes it: few channels, one dtype, and a mask or a bias that all matrices share."""
+    if scores.added and scores.masks:
+        return False
+    q, k, v = map(_value, (*scores.factors, values))
+    if not all(isinstance(side, int) and side <= WIDEST for side in (q.shape[2], v.shape[2])):
+        return False
+    if {q.dtype, k.dtype, v.dtype} - {q.dtype} or q.dtype not in (torch.float32, torch.float16, torch.bfloat16):
+        return False
+    sizes = str(q.shape[1]), str(k.shape[2])
+    return all(_is_shared(_value(node), sizes) for node in (*scores.added, *(mask for mask, _ in scores.masks)))
+
+
+def _is_shared(value: torch.Tensor, sizes: tuple[str, str]) -> bool:
+    """Return True for a matrix of the scores' sizes, or of one row, behind any axes of size 1."""
+    extents = [str(size) for size in value.shape]
+    rows = ("1", sizes[0])
+    return len(extents) >= 2 and {*extents[:-2]} <= {"1"} and extents[-1] == sizes[1] and extents[-2] in rows
+
+
+def _joined(graph: fx.Graph, scores: _Scores, values: fx.Node, *, empty_is_zero: bool) -> fx.Node:
+    """Insert the operation."""
+    q, turned = scores.factors
+    k = _call(graph, _ATEN.permute.default, turned, [0, 2, 1])
+    others = (values, _bias(graph, scores), scores.scale, bool(scores.masks), empty_is_zero)
+    return _call(graph, torch.ops.kernelreef.attention.default, q, k, *others)
+
+
+def _bias(graph: fx.Graph, scores: _Scores) -> fx.Node | None:
+    """Insert what is added to all matrices of scores, or takes the place of some where it is minus infinity.
+
+    It is float32 (rows or 1, keys), and None if it is nothing.
+    """
+    total: fx.Node | None = None
+    for each in _parts(graph, scores):
+        while _value(each).dim() > 2:
+            each = _call(graph, _ATEN.squeeze.dim, each, 0)
+        total = each if total is None else _call(graph, _ATEN.add.Tensor, total, each)
+    return total
+
+
+def _parts(graph: fx.Graph, scores: _Scores) -> Iterator[fx.Node]:
+    for each in scores.added:
+        yield _call(graph, torch.ops.prims.convert_element_type.default, each, torch.float32)
+    for mask, leaves_out in scores.masks:
+        device = _value(mask).device
+        ends = [_call(graph, _ATEN.full.default, [], end, dtype=torch.float32, device=device) for end in (-inf, 0.0)]
+        yield _call(graph, _ATEN.where.self, mask, *(ends if leaves_out else ends[::-1]))
+
+
+def _call(graph: fx.Graph, target: Callable[..., object], *args: Argument, **kwargs: Argument) -> fx.Node:
+    """Insert a call, with its fake result."""
+    node = graph.call_function(target, args, kwargs)
+    node.meta["val"] = target(*fx.map_arg(args, _value), **kwargs)
+    return node
