@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import Any
 
 from archive.records import EMPTY_CELL, SEED_EMITTER, CandidateRecord, SearchRecord
@@ -33,6 +34,8 @@ took, if that is longer."""
 SEED, SEED_TRACE_S, SEED_FACTOR = "seed", 60.0, 2
 """Emitter of seeds, seconds of processor time for the trace of one, and times as long as the slowest seed that other
 candidates get if it took longer than is usual: a whole model has 40 to 80 kernels, of half a second each."""
+SEED_BYTES = 2**18
+"""Bytes of a seed that have these seconds, each time they are begun: DenseNet121, 511 KB in 178 kernels, took 100 s."""
 DRAFT_S = 60.0
 """Seconds for a draft: importing TorchInductor takes 3 s and more on a busy machine, its writing 1 to 3 s."""
 
@@ -229,12 +232,17 @@ def trace_job(
     """
     job = _trace_job(search, operator, trace_id(candidate.id), candidate)
     if candidate.emitter == SEED:
-        return job.model_copy(update={"deadline_s": SEED_TRACE_S})
+        return job.model_copy(update={"deadline_s": seed_trace_s(candidate.source)})
     took_s = max((_traced_s(seed) for seed in seeds), default=0.0)
     limit_s = max(job.deadline_s, SEED_FACTOR * took_s)
     if candidate.emitter in VARYING and took_s:
         limit_s = min(limit_s, max(VARIATION_S, VARIATION_FACTOR * took_s))
     return job.model_copy(update={"deadline_s": limit_s})
+
+
+def seed_trace_s(source: str | None) -> float:
+    """Return the seconds of processor time for the trace of a seed: whole models take long."""
+    return SEED_TRACE_S * max(1, ceil(len(source or "") / SEED_BYTES))
 
 
 def _traced_s(candidate: CandidateRecord) -> float:

@@ -14,7 +14,7 @@ from typing import Any
 from archive.descriptors import coordinates
 from service.errors import InvalidInput, ServiceError
 from service.evaluation.executor_client import COMMAND, LocalExecutor
-from service.evaluation.jobs import SEED_TRACE_S
+from service.evaluation.jobs import seed_trace_s
 from service.evaluation.speedups import gain, over_pacer, times_us, weights_of
 from service.operators.shapes import all_shapes
 from workers.protocol import (
@@ -190,7 +190,7 @@ class Judge:
             shapes=self._shapes,
             target=self._device.target,
             device=self._recording,
-            deadline_s=SEED_TRACE_S,
+            deadline_s=seed_trace_s(source),
         )
 
     def _measure_job(self, source: str, variant: TracedVariant) -> MeasureJob:

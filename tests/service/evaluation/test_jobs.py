@@ -18,6 +18,7 @@ from service.evaluation.jobs import (
     reference_job,
     retrace_id,
     retrace_job,
+    seed_trace_s,
     target_of,
     trace_job,
     trace_key,
@@ -81,6 +82,11 @@ def test_a_variation_is_traced_for_some_times_as_long_as_the_seeds(
     assert retrace_job(records.search(), records.OPERATOR, made).deadline_s == (120.0 if emitter == "seed" else 40.0)
     slow = records.candidate(emitter="llm", stages_s={"compile": 30.0})
     assert retrace_job(records.search(), records.OPERATOR, slow).deadline_s == 60.0
+
+
+@pytest.mark.parametrize(("size", "limit_s"), [(1, 60.0), (2**18, 60.0), (2**18 + 1, 120.0), (926_163, 240.0)])
+def test_a_long_seed_has_more_time(size: int, limit_s: float):
+    assert seed_trace_s("#" * size) == limit_s
 
 
 def test_a_confirm_is_named_after_whom_it_is_against() -> None:
