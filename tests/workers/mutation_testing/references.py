@@ -66,6 +66,7 @@ REFERENCES = {
     "gelu_layer_norm": (
         "def f(x):\n    return F.layer_norm(F.gelu(x.float()), (x.shape[-1],)).to(x.dtype)", HALF, ("bfloat16",)
     ),
+    "lost": ("def f(x):\n    return torch.where(x.abs().amax() > 100, x, torch.sin(x * 1e7))", MATRIX, ("float32",)),
     "moved_layer_norm": (
         "def f(x):\n    return F.layer_norm(x.t(), (x.shape[0],)).view(-1)", MATRIX, ("float32",)
     ),

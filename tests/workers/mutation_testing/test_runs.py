@@ -75,6 +75,12 @@ def test_when_time_is_up_one_case_is_tried_and_no_mutant():
     }
 
 
+def test_an_answer_that_passed_within_bounds_alone_when_time_was_up_is_untried():
+    assert entries(trivial_entries, "lost", at_once)["zeros"].verdict == "untried"
+    assert entries(trivial_entries, "lost")["zeros"].verdict == "killed"
+    assert entries(trivial_entries, "zeros", at_once)["zeros"].verdict == "survived"
+
+
 def test_what_makes_no_sense_is_not_listed():
     names = entries(mutant_entries, "rmsnorm")
     assert "mul 2: without its left operand" not in names
