@@ -70,7 +70,9 @@ def on_matrix_units(draft: str, of: Operator) -> str | None:
     if not sites and not products:
         return None
     changed = products if not is_single else [each for each in kernels(module) if each.function in sites]
-    for launch in (each for kernel in changed for each in kernel.launches):
+    # Kernels of several products, as of attention, have other tiles.
+    plain = [each for each in changed if len(calls(each.function, "tl.dot")) == 1]
+    for launch in (each for kernel in plain for each in kernel.launches):
         set_options(launch, OPTIONS if is_single else AHEAD_OPTIONS)
     if is_single:
         _split_ahead(module, of)

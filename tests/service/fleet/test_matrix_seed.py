@@ -50,6 +50,17 @@ def test_products_of_few_tiles_split_their_sums_instead():
     assert "PARTS=16" in made and "num_warps=4, num_stages=3" in made
 
 
+def test_kernels_of_several_products_keep_their_options():
+    twice = EXACT.replace(
+        "total = tl.dot(a, b, total",
+        "total += tl.dot(a, b, input_precision='ieee')\n        total = tl.dot(a, b, total",
+    )
+    made = on_matrix_units(twice.replace("num_warps=4", "num_warps=8, num_stages=2"), at(1024, 8192, 8192))
+    assert (
+        made is not None and made.count("tf32x3") == 2 and "num_warps=8, num_stages=2" in made and "split_k" not in made
+    )
+
+
 def test_short_sums_of_few_tiles_are_left_whole():
     made = on_matrix_units(EXACT, at(256, 256, 1024))
     assert made is not None and "PARTS" not in made and "tf32x3" in made
