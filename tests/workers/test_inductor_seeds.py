@@ -135,6 +135,8 @@ async def test_convolutions_end_with_what_follows_them_and_are_judged_correct(ki
 ATTENTIONS = {
     "plain": "scaled_dot_product_attention(q, k, v)",
     "masked": "softmax((q @ k.mT * 0.2).masked_fill(torch.ones(q.shape[2], k.shape[2]).tril() == 0, -inf), -1) @ v",
+    "with a bias of each head": "softmax(q @ k.mT + v[:1, :, None, :, 0], -1) @ v",
+    "padded": "softmax((q @ k.mT).masked_fill(v[:, :1, None, :, 0] > 1, -inf), -1) @ v",
     "with empty rows": "scaled_dot_product_attention(q, k, v, attn_mask=mask > 0.9)",
 }
 

@@ -6,6 +6,7 @@ Both products and the softmax between them become one operation of ours, which `
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 from math import inf
 from typing import Any, TypeGuard
 
@@ -21,7 +22,9 @@ ATTENTION = f"torch.ops.{NAMESPACE}.attention.default"
 WIDEST = 128
 """Maximum elements of a query or value: a program has those of all its rows in registers."""
 _ATEN = torch.ops.aten
-_SCHEMA = "(Tensor q, Tensor k, Tensor v, Tensor? bias, float scale, bool masks, bool empty_is_zero) -> Tensor"
+_SCHEMA = (
+    "(Tensor q, Tensor k, Tensor v, Tensor? bias, float scale, bool masks, bool outer, bool empty_is_zero) -> Tensor"
+)
 _MOVES = frozenset(
     {
         _ATEN.view.default,
@@ -53,6 +56,8 @@ class _Scores:
     added: tuple[fx.Node, ...] = ()
     masks: tuple[tuple[fx.Node, bool], ...] = ()
     """Conditions, and True where one says which scores are left out."""
+    sizes: tuple[str, ...] = ()
+    """Sizes of the scores where something is added or left out."""
 
 
 def join_attention(traced: fx.GraphModule, mode: FakeTensorMode) -> None:
@@ -67,9 +72,10 @@ def join_attention(traced: fx.GraphModule, mode: FakeTensorMode) -> None:
         if _calls(node, _ATEN.bmm.default) and (found := _softmax(_behind(_args(node)[0]))) is not None:
             source, empty_is_zero = found
             scores = _scores(source, _Scores())
-            if scores is not None and _fits(scores, _args(node)[1]):
+            weights, values = _args(node)
+            if scores is not None and _fits(scores, weights, values):
                 with mode, traced.graph.inserting_before(node):
-                    made = _joined(traced.graph, scores, _args(node)[1], empty_is_zero=empty_is_zero)
+                    made = _joined(traced.graph, scores, values, empty_is_zero=empty_is_zero)
                 node.replace_all_uses_with(made)
     traced.graph.eliminate_dead_code()
 
@@ -171,6 +177,10 @@ def _scores(node: object, found: _Scores) -> _Scores | None:
 
 def _offset(node: fx.Node, found: _Scores) -> _Scores | None:
     """Follow scores back before something that is added to them, or takes the place of some."""
+    sizes = tuple(map(str, _value(node).shape))
+    if found.sizes not in ((), sizes):
+        return None
+    found = replace(found, sizes=sizes)
     if _calls(node, _ATEN.baddbmm.default):
         return replace(found, factors=_args(node)[1:], added=(*found.added, _args(node)[0]))
     if _calls(node, _ATEN.add.Tensor):
@@ -185,8 +195,11 @@ def _offset(node: fx.Node, found: _Scores) -> _Scores | None:
     return _scores(right if leaves_out else left, replace(found, masks=(*found.masks, (condition, leaves_out))))
 
 
-def _fits(scores: _Scores, values: fx.Node) -> bool:
-    """Return True if our kernel computes it: few channels, one dtype, and a mask or a bias that all matrices share."""
+def _fits(scores: _Scores, weights: fx.Node, values: fx.Node) -> bool:
+    """Return True if our kernel computes it: few channels, one dtype, and a mask or a bias of one kind.
+
+    There are as many weights as scores: what is added may have more matrices or rows.
+    """
     if scores.added and scores.masks:
         return False
     q, k, v = map(_value, (*scores.factors, values))
@@ -194,36 +207,61 @@ def _fits(scores: _Scores, values: fx.Node) -> bool:
         return False
     if {q.dtype, k.dtype, v.dtype} - {q.dtype} or q.dtype not in (torch.float32, torch.float16, torch.bfloat16):
         return False
-    sizes = str(q.shape[1]), str(k.shape[2])
-    return all(_is_shared(_value(node), sizes) for node in (*scores.added, *(mask for mask, _ in scores.masks)))
+    if list(map(str, _value(weights).shape)) != [str(size) for size in (q.shape[0], q.shape[1], k.shape[2])]:
+        return False
+    return len({*_kinds(scores)} - {_Kind.SHARED}) <= 1 and _Kind.OTHER not in _kinds(scores)
 
 
-def _is_shared(value: torch.Tensor, sizes: tuple[str, str]) -> bool:
-    """Return True for a matrix of the scores' sizes, or of one row, behind any axes of size 1."""
-    extents = [str(size) for size in value.shape]
-    rows = ("1", sizes[0])
-    return len(extents) >= 2 and {*extents[:-2]} <= {"1"} and extents[-1] == sizes[1] and extents[-2] in rows
+class _Kind(Enum):
+    """Matrices of scores that a bias or a mask has one of its own for.
+
+    SHARED is for none; INNER for those along the last axis before rows and keys, such as heads; OUTER for those along
+    the first, such as sequences with padding; OTHER for any others.
+    """
+
+    SHARED, INNER, OUTER, OTHER = range(4)
+
+
+def _kinds(scores: _Scores) -> list[_Kind]:
+    return [_kind(_value(node), scores.sizes) for node in (*scores.added, *(mask for mask, _ in scores.masks))]
+
+
+def _kind(value: torch.Tensor, sizes: Sequence[str]) -> _Kind:
+    extents = [*["1"] * (len(sizes) - value.dim()), *map(str, value.shape)]
+    before, own = extents[:-2], [axis for axis, extent in enumerate(extents[:-2]) if extent != "1"]
+    fits = extents[-1] == sizes[-1] and extents[-2] in ("1", sizes[-2])
+    if not fits or len(own) > 1 or any(before[axis] != sizes[axis] for axis in own):
+        return _Kind.OTHER
+    if not own:
+        return _Kind.SHARED
+    return _Kind.INNER if own[0] == len(before) - 1 else _Kind.OUTER if own[0] == 0 else _Kind.OTHER
 
 
 def _joined(graph: fx.Graph, scores: _Scores, values: fx.Node, *, empty_is_zero: bool) -> fx.Node:
     """Insert the operation."""
     q, turned = scores.factors
     k = _call(graph, _ATEN.permute.default, turned, [0, 2, 1])
-    others = (values, _bias(graph, scores), scores.scale, bool(scores.masks), empty_is_zero)
-    return _call(graph, torch.ops.kernelreef.attention.default, q, k, *others)
+    is_outer = _Kind.OUTER in _kinds(scores)
+    settings = (scores.scale, bool(scores.masks), is_outer, empty_is_zero)
+    return _call(graph, torch.ops.kernelreef.attention.default, q, k, values, _bias(graph, scores), *settings)
 
 
 def _bias(graph: fx.Graph, scores: _Scores) -> fx.Node | None:
-    """Insert what is added to all matrices of scores, or takes the place of some where it is minus infinity.
+    """Insert what is added to scores, or takes the place of some where it is minus infinity; None if it is nothing.
 
-    It is float32 (rows or 1, keys), and None if it is nothing.
+    It is float32 (matrices or 1, rows or 1, keys).
     """
     total: fx.Node | None = None
     for each in _parts(graph, scores):
-        while _value(each).dim() > 2:
-            each = _call(graph, _ATEN.squeeze.dim, each, 0)
+        while _value(each).dim() < len(scores.sizes):
+            each = _call(graph, _ATEN.unsqueeze.default, each, 0)
         total = each if total is None else _call(graph, _ATEN.add.Tensor, total, each)
-    return total
+    if total is None:
+        return None
+    while _value(total).dim() > 3:
+        axis = next(axis for axis, size in enumerate(_value(total).shape) if str(size) == "1")
+        total = _call(graph, _ATEN.squeeze.dim, total, axis)
+    return total if _value(total).dim() == 3 else _call(graph, _ATEN.unsqueeze.default, total, 0)
 
 
 def _parts(graph: fx.Graph, scores: _Scores) -> Iterator[fx.Node]:

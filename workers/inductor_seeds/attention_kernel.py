@@ -22,6 +22,8 @@ class Attention:
         scale: Factor of scores.
         biased: True if something is added to scores, or takes their place.
         masks: True if it takes their place where it is minus infinity: NaN may not reach the result from there.
+        outer: True if neighbouring matrices share a matrix of it, as heads share the padding of a sequence; else they
+            take one after another in turn, and begin anew.
         empty_is_zero: True if a row without scores is zero; else it is NaN.
         precision: Input precision of `tl.dot`, such as `'ieee'`; None for the default.
         options: Blocks, warps and stages of a launch.
@@ -32,11 +34,12 @@ class Attention:
     scale: float
     biased: bool
     masks: bool
+    outer: bool
     empty_is_zero: bool
     precision: str | None
     options: Mapping[str, int]
 
-    def launch(self, kernel: str, tensors: Sequence[str], q: Sequence[str], keys: str, bias_rows: str) -> str:
+    def launch(self, kernel: str, tensors: Sequence[str], q: Sequence[str], keys: str, bias: Sequence[str]) -> str:
         """Return the host's line that computes it.
 
         Args:
@@ -44,9 +47,12 @@ class Attention:
             tensors: Code of query, key, value, bias if there is one, and result.
             q: Extents of the query, as code.
             keys: Number of keys, as code.
-            bias_rows: Rows of the bias, as code.
+            bias: Extents of the bias, as code; empty if there is none.
         """
-        numbers = [q[1], keys, *(["0" if bias_rows == "1" else keys] if self.biased else [])]
+        numbers = [q[1], keys]
+        if bias:
+            numbers += ["0", keys] if bias[1] == "1" else [keys, f"({bias[1]}) * ({keys})"]
+            numbers += [f"({q[0]}) // ({bias[0]})" if self.outer else "1", bias[0]]
         options = [f"{name}={value}" for name, value in self.options.items()]
         grid = f"{q[0]}, {count_blocks(q[1], self.options['BLOCK_M'])}"
         return f"{kernel}[({grid})]({', '.join([*tensors, *numbers, *options])})"
@@ -56,7 +62,8 @@ class Attention:
         precision = f", input_precision={self.precision!r}" if self.precision else ""
         text = _KERNEL.format(
             bias=", bias_ptr" if self.biased else "",
-            step=", bias_step" if self.biased else "",
+            step=", bias_step, bias_page, bias_turn, bias_pages" if self.biased else "",
+            page="    page = (matrix // bias_turn) % bias_pages\n" if self.biased else "",
             add=indent(_MASK if self.masks else _BIAS, " " * 8) if self.biased else "",
             precision=precision,
             scale=f" * {self.scale!r}" if self.scale != 1.0 else "",
@@ -91,7 +98,7 @@ def _block(size: int) -> int:
     return max(16, 1 << (size - 1).bit_length())
 
 
-_LOAD = "tl.load(bias_ptr + row.to(tl.int64)[:, None] * bias_step + key[None, :], inside, other=0.0)"
+_LOAD = "tl.load(bias_ptr + bias_page * page + row.to(tl.int64)[:, None] * bias_step + key[None, :], inside, other=0.0)"
 _BIAS = f"scores += {_LOAD}\n"
 _MASK = f"scores = tl.where({_LOAD} < 0.0, float('-inf'), scores)\n"
 
@@ -108,6 +115,7 @@ def attention(q_ptr, k_ptr, v_ptr{bias}, y_ptr, rows, keys{step}, BLOCK_M: tl.co
     peak = tl.full((BLOCK_M,), float("-inf"), tl.float32)
     total = tl.zeros((BLOCK_M,), tl.float32)
     y = tl.zeros((BLOCK_M, CHANNELS_BLOCK), tl.float32)
+{page}
     for start in range(0, keys, BLOCK_N):
         key = start + tl.arange(0, BLOCK_N)
         is_key = key < keys

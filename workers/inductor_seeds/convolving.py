@@ -161,7 +161,7 @@ class ConvolvingHost:
     def _attend(self, name: str, call: ast.Call) -> None:
         """Launch our own kernel for attention."""
         self._settle()
-        *tensors, scale, masks, empty_is_zero = call.args
+        *tensors, scale, masks, outer, empty_is_zero = call.args
         given = [item for item in tensors if not isinstance(item, ast.Constant)]
         q, k, v, *bias = ([self._read(item) for item in sizes] for sizes in self._extents(*given))
         codes = [self._read(item) for item in given]
@@ -176,12 +176,13 @@ class ConvolvingHost:
             scale=float(ast.literal_eval(scale)),
             biased=bool(bias),
             masks=ast.literal_eval(masks),
+            outer=ast.literal_eval(outer),
             empty_is_zero=ast.literal_eval(empty_is_zero),
             precision="ieee" if is_single and self.operator.precision.allow_tf32 is not True else None,
             options=options_for((wide, channels), self._extremes.most(q[1]), is_single=is_single),
         )
         kernel = self._own_kernel(of.kernel())
-        self.lines.append(of.launch(kernel, [*codes, made], q, k[1], bias[0][0] if bias else ""))
+        self.lines.append(of.launch(kernel, [*codes, made], q, k[1], bias[0] if bias else ()))
 
     @property
     def _has_one_shape(self) -> bool:

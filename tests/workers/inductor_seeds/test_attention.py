@@ -33,7 +33,13 @@ SPELLED = {
     f"softmax({SCORES}, -2) @ v": None,
     f"softmax(({SCORES}).relu(), -1) @ v": None,
     f"softmax(({SCORES} + mask) * 0.2, -1) @ v": None,
+    f"softmax({SCORES} + v[:1, :, None, :, 0], -1) @ v": (True, False),
+    f"softmax(({SCORES}).masked_fill(v[:, :1, None, :, 0] > 0, -inf), -1) @ v": (True, False),
+    f"softmax({SCORES} + v[:1, :, None, :, 0] + mask, -1) @ v": (True, False),
+    f"softmax({SCORES} + v[:1, :, None, :, 0] + v[:, :1, None, :, 0], -1) @ v": None,
     f"softmax({SCORES} + q[:, :, :, :1] , -1) @ v": None,
+    "softmax(q[:, :, :1] @ k.mT + mask, -1) @ v": None,
+    "softmax(q[:1] @ k[:1].mT + v[:, :, None, :, 0], -1) @ v": None,
     f"softmax({SCORES}, -1).sqrt() @ v": None,
 }
 """Code of results, and whether attention has a bias, and zeros for rows without keys; None where none is found."""
@@ -62,8 +68,18 @@ def test_attention_is_found_however_it_is_spelled(code: str) -> None:
     host = host_of(of_code(code))
     calls = [node for node in ast.walk(ast.parse(host)) if isinstance(node, ast.Call)]
     found = [call for call in calls if ast.unparse(call.func) == ATTENTION]
-    said = [(ast.unparse(call.args[3]) != "None", ast.literal_eval(call.args[6])) for call in found]
+    said = [(ast.unparse(call.args[3]) != "None", ast.literal_eval(call.args[7])) for call in found]
     assert said == ([] if SPELLED[code] is None else [SPELLED[code]]), host
+
+
+@pytest.mark.parametrize(("part", "outer"), [("v[:1, :, None, :, 0]", False), ("v[:, :1, None, :, 0]", True)])
+def test_a_bias_is_of_heads_or_of_whole_sequences(part: str, outer: bool) -> None:
+    call = next(
+        node
+        for node in ast.walk(ast.parse(host_of(of_code(f"softmax({SCORES} + {part}, -1) @ v"))))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == ATTENTION
+    )
+    assert ast.literal_eval(call.args[6]) is outer
 
 
 def test_attention_of_fixed_sizes_is_found_in_long_rows_too() -> None:

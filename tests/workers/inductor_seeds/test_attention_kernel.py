@@ -11,41 +11,47 @@ OPTIONS = options_for((32, 32), None, is_single=True)
 
 CHECK = """
 results = []
-for wide, channels, rows, keys, bias, masks, empty, scale in json.loads('''CASES'''):
+for wide, channels, rows, keys, bias, pages, outer, masks, empty, scale in json.loads('''CASES'''):
     torch.manual_seed(0)
-    q, k, v = torch.randn(3, rows, wide), torch.randn(3, keys, wide), torch.randn(3, keys, channels)
-    added = torch.randn(rows if bias > 1 else 1, keys)
-    added[:, ::3] = -inf
-    added[-1] = -inf if bias > 1 else added[-1]
-    y = torch.full((3, rows, channels), nan)
+    q, k, v = torch.randn(6, rows, wide), torch.randn(6, keys, wide), torch.randn(6, keys, channels)
+    pages = max(1, pages)
+    added = torch.randn(pages, rows if bias > 1 else 1, keys)
+    added[:, :, ::3] = -inf
+    if bias > 1:
+        added[:, -1] = -inf
+    y = torch.full((6, rows, channels), nan)
     kernel = kernels.pop(0)
-    given = [q, k, v, *([added] if bias else []), y, rows, keys, *([keys if bias > 1 else 0] if bias else [])]
-    scores = q.double() @ k.double().transpose(1, 2) * scale
     if masks:
         added = torch.where(added == -inf, -inf, 0.0)
-        given[3] = added
         k[0, 3] = nan
-        scores = torch.where(added == -inf, -inf, q.double() @ k.double().transpose(1, 2) * scale)
+    numbers = [keys if bias > 1 else 0, added[0].numel(), 6 // pages if outer else 1, pages]
+    given = [q, k, v, *([added] if bias else []), y, rows, keys, *(numbers if bias else [])]
+    own = torch.arange(6) // (6 // pages) if outer else torch.arange(6) % pages
+    scores = q.double() @ k.double().transpose(1, 2) * scale
+    if masks:
+        scores = torch.where(added[own] == -inf, -inf, scores)
     elif bias:
-        scores += added.double()
-    kernel[(3, triton.cdiv(rows, 32))](*given, BLOCK_M=32, BLOCK_N=16)
+        scores += added[own].double()
+    kernel[(6, triton.cdiv(rows, 32))](*given, BLOCK_M=32, BLOCK_N=16)
     right = torch.softmax(scores, -1).nan_to_num(0.0 if empty else nan) @ v.double()
     results.append([int((y.isnan() != right.isnan()).sum()), float((y - right).abs().nan_to_num(0.0).max())])
 print(json.dumps(results))
 """
 CASES = [
-    (24, 40, 50, 37, 0, False, False, 0.2),
-    (32, 16, 33, 64, 1, False, False, 1.0),
-    (8, 128, 20, 5, 2, False, True, 0.3),
-    (64, 64, 65, 50, 2, False, False, 0.125),
-    (16, 16, 20, 40, 2, True, False, 0.25),
+    (24, 40, 50, 37, 0, 0, False, False, False, 0.2),
+    (32, 16, 33, 64, 1, 1, False, False, False, 1.0),
+    (8, 128, 20, 5, 2, 1, False, False, True, 0.3),
+    (64, 64, 65, 50, 2, 3, False, False, False, 0.125),
+    (16, 16, 20, 40, 2, 2, True, True, False, 0.25),
+    (16, 16, 20, 40, 1, 3, True, False, False, 0.25),
+    (16, 16, 20, 40, 2, 6, False, True, False, 0.25),
 ]
 
 
 def test_the_kernel_is_right_with_and_without_a_bias_and_at_the_ends(tmp_path: Path) -> None:
     texts = []
-    for number, (wide, channels, _, _, bias, masks, empty, scale) in enumerate(CASES):
-        function = Attention(wide, channels, scale, bias > 0, masks, empty, "ieee", OPTIONS).kernel()
+    for number, (wide, channels, _, _, bias, _, outer, masks, empty, scale) in enumerate(CASES):
+        function = Attention(wide, channels, scale, bias > 0, masks, outer, empty, "ieee", OPTIONS).kernel()
         function.name = f"kernel_{number}"
         texts.append(ast.unparse(function))
     names = ", ".join(f"kernel_{number}" for number in range(len(CASES)))
@@ -56,9 +62,11 @@ def test_the_kernel_is_right_with_and_without_a_bias_and_at_the_ends(tmp_path: P
 
 
 def test_a_launch_has_a_program_for_the_rows_of_each_matrix() -> None:
-    of = Attention(32, 32, 1.0, True, False, False, None, OPTIONS)
-    launch = of.launch("attend", ["q", "k", "v", "bias", "y"], ["8 * B", "S", "32"], "T", "1")
-    assert launch.startswith("attend[(8 * B, triton.cdiv(S, 128))](q, k, v, bias, y, S, T, 0, BLOCK_M=128, BLOCK_N=32")
+    of = Attention(32, 32, 1.0, True, False, True, False, None, OPTIONS)
+    launch = of.launch("attend", ["q", "k", "v", "bias", "y"], ["8 * B", "S", "32"], "T", ["B", "1", "T"])
+    assert launch.startswith(
+        "attend[(8 * B, triton.cdiv(S, 128))](q, k, v, bias, y, S, T, 0, T, (8 * B) // (B), B, BLOCK_M=128, BLOCK_N=32"
+    )
     assert "input_precision" not in ast.unparse(of.kernel())
 
 
