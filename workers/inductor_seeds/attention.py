@@ -73,7 +73,7 @@ def join_attention(traced: fx.GraphModule, mode: FakeTensorMode) -> None:
             source, empty_is_zero = found
             scores = _scores(source, _Scores())
             weights, values = _args(node)
-            if scores is not None and _fits(scores, weights, values):
+            if scores is not None and _fits(scores, source, weights, values):
                 with mode, traced.graph.inserting_before(node):
                     made = _joined(traced.graph, scores, values, empty_is_zero=empty_is_zero)
                 node.replace_all_uses_with(made)
@@ -96,7 +96,7 @@ def _calls(node: object, target: object, first: fx.Node | None = None) -> TypeGu
 
 
 def _moves(node: object) -> TypeGuard[fx.Node]:
-    return isinstance(node, fx.Node) and node.target in _MOVES
+    return isinstance(node, fx.Node) and node.target in _MOVES and _value(node).is_floating_point()
 
 
 def _behind(value: object) -> object:
@@ -121,7 +121,8 @@ def _softmax(node: object) -> tuple[fx.Node, bool] | None:
     if not isinstance(source, fx.Node):
         return None
     if _calls(peak, _ATEN.amax.default, source) and _calls(total, _ATEN.sum.dim_IntList, powers):
-        return (source, False) if all(_is_last(source, _args(each)[1]) for each in (peak, total)) else None
+        reduced = [(_is_last(source, _args(each)[1]), _args(each)[2:]) for each in (peak, total)]
+        return (source, False) if reduced == [(True, (True,))] * 2 else None
     return (source, False) if _are_online(peak, total, source) else None
 
 
@@ -195,10 +196,11 @@ def _offset(node: fx.Node, found: _Scores) -> _Scores | None:
     return _scores(right if leaves_out else left, replace(found, masks=(*found.masks, (condition, leaves_out))))
 
 
-def _fits(scores: _Scores, weights: fx.Node, values: fx.Node) -> bool:
+def _fits(scores: _Scores, source: fx.Node, weights: fx.Node, values: fx.Node) -> bool:
     """Return True if our kernel computes it: few channels, one dtype, and a mask or a bias of one kind.
 
-    There are as many weights as scores: what is added may have more matrices or rows.
+    Matrices are the same from their first product to their last: a softmax may be of several rows at once, and what is
+    added may have more matrices or rows.
     """
     if scores.added and scores.masks:
         return False
@@ -207,7 +209,9 @@ def _fits(scores: _Scores, weights: fx.Node, values: fx.Node) -> bool:
         return False
     if {q.dtype, k.dtype, v.dtype} - {q.dtype} or q.dtype not in (torch.float32, torch.float16, torch.bfloat16):
         return False
-    if list(map(str, _value(weights).shape)) != [str(size) for size in (q.shape[0], q.shape[1], k.shape[2])]:
+    matrices = tuple(map(str, (q.shape[0], q.shape[1], k.shape[2])))
+    within = [tuple(map(str, _value(source).shape)), scores.sizes or matrices]
+    if tuple(map(str, _value(weights).shape)) != matrices or any(each[-2:] != matrices[1:] for each in within):
         return False
     return len({*_kinds(scores)} - {_Kind.SHARED}) <= 1 and _Kind.OTHER not in _kinds(scores)
 

@@ -20,6 +20,7 @@ INPUTS = [
     {"name": "mask", "shape": ["S", "T"], "dtype": "float32"},
 ]
 SCORES = "q @ k.transpose(-1, -2)"
+ONE = "q[:1, 0]"
 SPELLED = {
     "scaled_dot_product_attention(q, k, v)": (False, True),
     "scaled_dot_product_attention(q, k, v, attn_mask=mask)": (True, True),
@@ -41,6 +42,13 @@ SPELLED = {
     "softmax(q[:, :, :1] @ k.mT + mask, -1) @ v": None,
     "softmax(q[:1] @ k[:1].mT + v[:, :, None, :, 0], -1) @ v": None,
     f"softmax({SCORES}, -1).sqrt() @ v": None,
+    f"softmax(({SCORES}).flatten(2), -1).view(q.shape[0], 4, q.shape[2], k.shape[2]) @ v": None,
+    f"softmax(({SCORES}).long().float(), -1) @ v": None,
+    f"(lambda s: (lambda w: (w / w.sum(-1)) @ {ONE})(torch.exp(s - s.amax(-1, True))))({ONE} @ {ONE}.mT)": None,
+    f"(lambda s: (lambda w: (w / w.sum(-1, True)) @ {ONE})(torch.exp(s - s.amax(-1, True))))({ONE} @ {ONE}.mT)": (
+        False,
+        False,
+    ),
 }
 """Code of results, and whether attention has a bias, and zeros for rows without keys; None where none is found."""
 
