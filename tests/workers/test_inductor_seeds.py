@@ -166,6 +166,22 @@ async def test_attention_is_one_kernel_and_judged_correct(kind: str, dtype: str)
     await judge_correct(of, written.source)
 
 
+@pytest.mark.slow
+async def test_a_linear_layer_over_channels_that_are_first_is_judged_correct():
+    of = operator(
+        reference="import torch\n\n\ndef scale(x, w):\n    return x.permute(0, 2, 3, 1) @ w.t()\n",
+        inputs=[
+            {"name": "x", "shape": ["B", 24, "H", "W"], "dtype": "float32"},
+            {"name": "w", "shape": [40, 24], "dtype": "float32"},
+        ],
+        ranges={"B": [1, 2], "H": [1, 5], "W": [1, 9]},
+        shapes=[{"dims": {"B": 2, "H": 5, "W": 7}}],
+    )
+    written = drafted(of)
+    assert written.outcome is Outcome.CORRECT, written.reason
+    await judge_correct(of, written.source)
+
+
 WEIGHTS = {"w": [20], "u": [20], "b": [], "v": []}
 LAYERS = {
     "lstm": (

@@ -4,7 +4,7 @@ Both products and the softmax between them become one operation of ours, which `
 """
 
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from math import inf
@@ -13,8 +13,8 @@ from typing import Any, TypeGuard
 import torch
 from torch import fx
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.fx.node import Argument
 
+from workers.inductor_seeds.graph_nodes import given_to, insert_call, is_call, value_of
 from workers.inductor_seeds.operations import NAMESPACE
 
 ATTENTION = f"torch.ops.{NAMESPACE}.attention.default"
@@ -69,10 +69,10 @@ def join_attention(traced: fx.GraphModule, mode: FakeTensorMode) -> None:
     """
     traced.graph.eliminate_dead_code()
     for node in [*traced.graph.nodes]:
-        if _calls(node, _ATEN.bmm.default) and (found := _softmax(_behind(_args(node)[0]))) is not None:
+        if is_call(node, _ATEN.bmm.default) and (found := _softmax(_behind(given_to(node)[0]))) is not None:
             source, empty_is_zero = found
             scores = _scores(source, _Scores())
-            weights, values = _args(node)
+            weights, values = given_to(node)
             if scores is not None and _fits(scores, source, weights, values):
                 with mode, traced.graph.inserting_before(node):
                     made = _joined(traced.graph, scores, values, empty_is_zero=empty_is_zero)
@@ -80,23 +80,8 @@ def join_attention(traced: fx.GraphModule, mode: FakeTensorMode) -> None:
     traced.graph.eliminate_dead_code()
 
 
-def _args(node: fx.Node) -> tuple[Any, ...]:
-    return node.args
-
-
-def _value(node: fx.Node) -> torch.Tensor:
-    """Return the fake tensor of a node."""
-    value = node.meta["val"]
-    assert isinstance(value, torch.Tensor)
-    return value
-
-
-def _calls(node: object, target: object, first: fx.Node | None = None) -> TypeGuard[fx.Node]:
-    return isinstance(node, fx.Node) and node.target is target and (first is None or node.args[0] is first)
-
-
 def _moves(node: object) -> TypeGuard[fx.Node]:
-    return isinstance(node, fx.Node) and node.target in _MOVES and _value(node).is_floating_point()
+    return isinstance(node, fx.Node) and node.target in _MOVES and value_of(node).is_floating_point()
 
 
 def _behind(value: object) -> object:
@@ -108,64 +93,66 @@ def _behind(value: object) -> object:
 
 def _softmax(node: object) -> tuple[fx.Node, bool] | None:
     """Return what a node is the softmax of along its last axis, and True if rows without a score are zero."""
-    if _calls(node, _ATEN.where.self):
-        condition, zero, weights = _args(node)
+    if is_call(node, _ATEN.where.self):
+        condition, zero, weights = given_to(node)
         found = _softmax(weights) if _number(zero) == 0 else None
         return (found[0], True) if found is not None and _is_empty(condition, found[0]) else None
-    if not _calls(node, _ATEN.div.Tensor):
+    if not is_call(node, _ATEN.div.Tensor):
         return None
-    powers, total = _args(node)
-    if not _calls(powers, _ATEN.exp.default) or not _calls(apart := _args(powers)[0], _ATEN.sub.Tensor):
+    powers, total = given_to(node)
+    if not is_call(powers, _ATEN.exp.default) or not is_call(apart := given_to(powers)[0], _ATEN.sub.Tensor):
         return None
-    source, peak = _args(apart)
+    source, peak = given_to(apart)
     if not isinstance(source, fx.Node):
         return None
-    if _calls(peak, _ATEN.amax.default, source) and _calls(total, _ATEN.sum.dim_IntList, powers):
-        reduced = [(_is_last(source, _args(each)[1]), _args(each)[2:]) for each in (peak, total)]
+    if is_call(peak, _ATEN.amax.default, source) and is_call(total, _ATEN.sum.dim_IntList, powers):
+        reduced = [(_is_last(source, given_to(each)[1]), given_to(each)[2:]) for each in (peak, total)]
         return (source, False) if reduced == [(True, (True,))] * 2 else None
     return (source, False) if _are_online(peak, total, source) else None
 
 
 def _are_online(peak: object, total: object, source: fx.Node) -> bool:
     """Return True if two nodes are maximum and sum of one pass over rows, as drafts of long rows take them."""
-    if not _calls(peak, operator.getitem) or not _calls(total, operator.getitem):
+    if not is_call(peak, operator.getitem) or not is_call(total, operator.getitem):
         return False
     (both, first), (other, second) = peak.args, total.args
     if both is not other or (first, second) != (0, 1) or not isinstance(both, fx.Node):
         return False
-    return "prepare_softmax_online" in str(both.target) and both.args[0] is source and _is_last(source, _args(both)[1:])
+    return (
+        "prepare_softmax_online" in str(both.target) and both.args[0] is source and _is_last(source, given_to(both)[1:])
+    )
 
 
 def _is_empty(condition: object, source: fx.Node) -> bool:
     """Return True if a condition says that all scores of a row are minus infinity, as `_safe_softmax` has it."""
     for target in (_ATEN.logical_not.default, _ATEN.any.dim, _ATEN.logical_not.default):
-        if not _calls(condition, target):
+        if not is_call(condition, target):
             return False
         condition = condition.args[0]
-    return _calls(condition, _ATEN.eq.Scalar, source) and _number(condition.args[1]) == -inf
+    return is_call(condition, _ATEN.eq.Scalar, source) and _number(condition.args[1]) == -inf
 
 
 def _is_last(node: fx.Node, axes: Sequence[int]) -> bool:
-    dims = _value(node).dim()
+    dims = value_of(node).dim()
     return [axis % dims for axis in axes] == [dims - 1]
 
 
 def _number(value: object) -> float | None:
     """Return the number that all elements of a node are; None for others."""
-    if _calls(value, _ATEN.scalar_tensor.default):
-        value = _args(value)[0]
-    elif _calls(value, _ATEN.full.default):
-        value = _args(value)[1]
+    if is_call(value, _ATEN.scalar_tensor.default):
+        value = given_to(value)[0]
+    elif is_call(value, _ATEN.full.default):
+        value = given_to(value)[1]
     return float(value) if isinstance(value, int | float) else None
 
 
 def _scores(node: object, found: _Scores) -> _Scores | None:
     """Follow scores back to their product. Returns None if something else happens to them."""
-    if _calls(node, _ATEN.bmm.default):
-        return replace(found, factors=_args(node))
+    if is_call(node, _ATEN.bmm.default):
+        return replace(found, factors=given_to(node))
     if _moves(node):
         return _scores(node.args[0], found)
-    if _calls(node, _ATEN.mul.Tensor) or _calls(node, _ATEN.div.Tensor):
+    if is_call(node, _ATEN.mul.Tensor) or is_call(node, _ATEN.div.Tensor):
         source, number = node.args
         factor = _number(number)
         if not factor:
@@ -178,18 +165,18 @@ def _scores(node: object, found: _Scores) -> _Scores | None:
 
 def _offset(node: fx.Node, found: _Scores) -> _Scores | None:
     """Follow scores back before something that is added to them, or takes the place of some."""
-    sizes = tuple(map(str, _value(node).shape))
+    sizes = tuple(map(str, value_of(node).shape))
     if found.sizes not in ((), sizes):
         return None
     found = replace(found, sizes=sizes)
-    if _calls(node, _ATEN.baddbmm.default):
-        return replace(found, factors=_args(node)[1:], added=(*found.added, _args(node)[0]))
-    if _calls(node, _ATEN.add.Tensor):
-        source, other = _args(node)
+    if is_call(node, _ATEN.baddbmm.default):
+        return replace(found, factors=given_to(node)[1:], added=(*found.added, given_to(node)[0]))
+    if is_call(node, _ATEN.add.Tensor):
+        source, other = given_to(node)
         return _scores(source, replace(found, added=(*found.added, other))) if isinstance(other, fx.Node) else None
-    if not _calls(node, _ATEN.where.self):
+    if not is_call(node, _ATEN.where.self):
         return None
-    condition, left, right = _args(node)
+    condition, left, right = given_to(node)
     leaves_out = _number(left) == -inf
     if not leaves_out and _number(right) != -inf:
         return None
@@ -204,14 +191,14 @@ def _fits(scores: _Scores, source: fx.Node, weights: fx.Node, values: fx.Node) -
     """
     if scores.added and scores.masks:
         return False
-    q, k, v = map(_value, (*scores.factors, values))
+    q, k, v = map(value_of, (*scores.factors, values))
     if not all(isinstance(side, int) and side <= WIDEST for side in (q.shape[2], v.shape[2])):
         return False
     if {q.dtype, k.dtype, v.dtype} - {q.dtype} or q.dtype not in (torch.float32, torch.float16, torch.bfloat16):
         return False
     matrices = tuple(map(str, (q.shape[0], q.shape[1], k.shape[2])))
-    within = [tuple(map(str, _value(source).shape)), scores.sizes or matrices]
-    if tuple(map(str, _value(weights).shape)) != matrices or any(each[-2:] != matrices[1:] for each in within):
+    within = [tuple(map(str, value_of(source).shape)), scores.sizes or matrices]
+    if tuple(map(str, value_of(weights).shape)) != matrices or any(each[-2:] != matrices[1:] for each in within):
         return False
     return len({*_kinds(scores)} - {_Kind.SHARED}) <= 1 and _Kind.OTHER not in _kinds(scores)
 
@@ -227,7 +214,7 @@ class _Kind(Enum):
 
 
 def _kinds(scores: _Scores) -> list[_Kind]:
-    return [_kind(_value(node), scores.sizes) for node in (*scores.added, *(mask for mask, _ in scores.masks))]
+    return [_kind(value_of(node), scores.sizes) for node in (*scores.added, *(mask for mask, _ in scores.masks))]
 
 
 def _kind(value: torch.Tensor, sizes: Sequence[str]) -> _Kind:
@@ -244,10 +231,10 @@ def _kind(value: torch.Tensor, sizes: Sequence[str]) -> _Kind:
 def _joined(graph: fx.Graph, scores: _Scores, values: fx.Node, *, empty_is_zero: bool) -> fx.Node:
     """Insert the operation."""
     q, turned = scores.factors
-    k = _call(graph, _ATEN.permute.default, turned, [0, 2, 1])
+    k = insert_call(graph, _ATEN.permute.default, turned, [0, 2, 1])
     is_outer = _Kind.OUTER in _kinds(scores)
     settings = (scores.scale, bool(scores.masks), is_outer, empty_is_zero)
-    return _call(graph, torch.ops.kernelreef.attention.default, q, k, values, _bias(graph, scores), *settings)
+    return insert_call(graph, torch.ops.kernelreef.attention.default, q, k, values, _bias(graph, scores), *settings)
 
 
 def _bias(graph: fx.Graph, scores: _Scores) -> fx.Node | None:
@@ -257,28 +244,23 @@ def _bias(graph: fx.Graph, scores: _Scores) -> fx.Node | None:
     """
     total: fx.Node | None = None
     for each in _parts(graph, scores):
-        while _value(each).dim() < len(scores.sizes):
-            each = _call(graph, _ATEN.unsqueeze.default, each, 0)
-        total = each if total is None else _call(graph, _ATEN.add.Tensor, total, each)
+        while value_of(each).dim() < len(scores.sizes):
+            each = insert_call(graph, _ATEN.unsqueeze.default, each, 0)
+        total = each if total is None else insert_call(graph, _ATEN.add.Tensor, total, each)
     if total is None:
         return None
-    while _value(total).dim() > 3:
-        axis = next(axis for axis, size in enumerate(_value(total).shape) if str(size) == "1")
-        total = _call(graph, _ATEN.squeeze.dim, total, axis)
-    return total if _value(total).dim() == 3 else _call(graph, _ATEN.unsqueeze.default, total, 0)
+    while value_of(total).dim() > 3:
+        axis = next(axis for axis, size in enumerate(value_of(total).shape) if str(size) == "1")
+        total = insert_call(graph, _ATEN.squeeze.dim, total, axis)
+    return total if value_of(total).dim() == 3 else insert_call(graph, _ATEN.unsqueeze.default, total, 0)
 
 
 def _parts(graph: fx.Graph, scores: _Scores) -> Iterator[fx.Node]:
     for each in scores.added:
-        yield _call(graph, torch.ops.prims.convert_element_type.default, each, torch.float32)
+        yield insert_call(graph, torch.ops.prims.convert_element_type.default, each, torch.float32)
     for mask, leaves_out in scores.masks:
-        device = _value(mask).device
-        ends = [_call(graph, _ATEN.full.default, [], end, dtype=torch.float32, device=device) for end in (-inf, 0.0)]
-        yield _call(graph, _ATEN.where.self, mask, *(ends if leaves_out else ends[::-1]))
-
-
-def _call(graph: fx.Graph, target: Callable[..., object], *args: Argument, **kwargs: Argument) -> fx.Node:
-    """Insert a call, with its fake result."""
-    node = graph.call_function(target, args, kwargs)
-    node.meta["val"] = target(*fx.map_arg(args, _value), **kwargs)
-    return node
+        device = value_of(mask).device
+        ends = [
+            insert_call(graph, _ATEN.full.default, [], end, dtype=torch.float32, device=device) for end in (-inf, 0.0)
+        ]
+        yield insert_call(graph, _ATEN.where.self, mask, *(ends if leaves_out else ends[::-1]))

@@ -27,6 +27,7 @@ from workers.inductor_seeds.all_sizes import require_all_sizes
 from workers.inductor_seeds.attention import join_attention
 from workers.inductor_seeds.complex_pairs import complex_pairs
 from workers.inductor_seeds.extremes import values_of
+from workers.inductor_seeds.flat_products import flatten_products
 from workers.inductor_seeds.folding import number_of
 from workers.inductor_seeds.indexing import terms
 from workers.inductor_seeds.operations import DECOMPOSITIONS, NAMESPACE, extended
@@ -228,6 +229,7 @@ def _trace(operator: Operator, *, copied: bool) -> tuple[fx.GraphModule, list[Fa
         traced = make_fx(called, decomposition_table=table)(*inputs)
     require_all_sizes(operator, dims, [guard.expr for guard in sizes.guards], call, traced)
     join_attention(traced, fake)
+    flatten_products(traced, fake)
     _move(traced, inputs)
     return traced, inputs
 
