@@ -4,7 +4,7 @@ The graph is data that left a jail, so every operation is looked up in `OPERATIO
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from math import frexp
@@ -449,7 +449,8 @@ def _call(
     if node.op == _CAST and not copy and _casts_nothing(args, kwargs):
         return _tensor(args[0])
     if node.op == _VIEW:  # Where the operand lies otherwise in memory than when the graph was traced, views do not fit.
-        return _result(torch.ops.aten.reshape.default, args, kwargs)
+        with suppress(ReferenceFailed):
+            return _result(torch.ops.aten.reshape.default, args, kwargs)
     if node.op in _PRODUCTS_OF_TWO and not is_finite(*(value for value in args if _is_real(value))):
         return multiply([_tensor(value) for value in args], **kwargs)
     if node.op == _CONVOLVE and double and (made := convolved(args)) is not None:

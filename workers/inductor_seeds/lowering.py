@@ -281,7 +281,7 @@ def _move(traced: fx.GraphModule, inputs: list[FakeTensor]) -> None:
     vars(_late("torch._subclasses.fake_tensor"))["init_gpu_context"] = lambda _: None
     for node in [*traced.graph.nodes]:
         held = getattr(traced, str(node.target)) if node.op == "get_attr" else None
-        if isinstance(held, torch.Tensor) and not held.dim():
+        if isinstance(held, torch.Tensor) and not held.dim() and not held.is_complex():
             with traced.graph.inserting_before(node):
                 made = traced.graph.call_function(_FULL, ([], held.item()), {"dtype": held.dtype, "device": DEVICE})
             made.meta = node.meta
