@@ -80,7 +80,7 @@ def options_for(sizes: Sequence[int], rows: int | None, *, is_single: bool) -> d
     """Return an initial configuration: rows and keys per program, warps and stages.
 
     Of float32, products have three parts each, and a tile of keys is small. On sm_90, products of up to 64 elements in
-    TF32 parts take 176 registers without a spill, wider ones 255 with 100 bytes of spills.
+    TF32 parts take up to 250 registers without a spill, wider ones 255 with 100 to 150 bytes of spills.
 
     Args:
         sizes: Elements of a query and of a value.
