@@ -92,6 +92,8 @@ Factors: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 """A float tensor as it was computed, by which node of the graph, to the one that is gone on with."""
 Change: TypeAlias = Callable[[Node, list[torch.Tensor], Result], Result]
 """A node, the tensors that it uses and its result, to the result that is gone on with."""
+Statistics: TypeAlias = Callable[[torch.Tensor, list[int]], tuple[torch.Tensor, torch.Tensor]]
+"""Values and the axes that a norm adds along, to mean and variance, which keep these axes with size 1."""
 _COMPARING = frozenset(_COMPARISONS.split())
 _TO_WHOLE = _COMPARING | {"round", "floor", "ceil", "trunc", "floor_divide"}
 _PICKING = frozenset(_CHOICES.split())
@@ -105,7 +107,8 @@ _REFUSED_OVERLOADS = {("view", "dtype"), *((layer, "data") for layer in _LAYERS)
 sequences."""
 
 _FOLDING = frozenset(["native_batch_norm", "native_group_norm"])
-"""Norms whose factors and offsets torch folds on a CPU."""
+"""Norms that torch folds on a CPU: it multiplies x by weight / deviation and adds one number, so an infinite weight
+makes NaN of results that are infinite. Kernels may do either: `native` is torch's own."""
 _ALONG_AXES = frozenset(["prod", "cumprod"])
 _VIEW = "aten.view.default"
 _NORMS = frozenset(["linalg_vector_norm", "norm"])
@@ -462,7 +465,7 @@ def _call(
         return _squared(_tensor(args[0]), _tensor(result))
     if double and _base(node) in _FOLDING and not is_finite(*(value for value in args if _is_real(value))):
         assert isinstance(result, tuple)
-        return (_normalised(_base(node), args), *result[1:])
+        return (normalised(_base(node), args, mean_and_variance), *result[1:])
     return result
 
 
@@ -488,25 +491,36 @@ def _squared(x: torch.Tensor, norm: torch.Tensor) -> torch.Tensor:
     return wide.square().sqrt().to(norm.dtype)
 
 
-def _normalised(name: str, args: Sequence[Any]) -> torch.Tensor:
-    """Return a norm by its definition, (x - mean) / deviation * weight + bias.
+def normalised(name: str, args: Sequence[Any], statistics: Statistics) -> torch.Tensor:
+    """Return a layer, group or batch norm by its definition, (x - mean) / deviation * weight + bias.
 
-    On a CPU, torch's own multiplies x by weight / deviation and adds one number: an infinite weight makes NaN of
-    results that are infinite. Kernels may do either: `native` is torch's own.
+    Args:
+        name: Name of the operation, without its overload.
+        args: Its arguments.
+        statistics: What takes mean and variance. A batch norm may be given them.
     """
-    x, weight, bias = args[:3]
-    along = (1, -1, *(1 for _ in x.shape[2:]))
-    if name == "native_group_norm":
-        rows = x.reshape(args[3], args[6], -1)
-        mean, var = rows.mean(-1, keepdim=True), rows.var(-1, correction=0, keepdim=True)
-        scaled = ((rows - mean) * torch.rsqrt(var + args[7])).reshape(x.shape)
+    x = args[0]
+    if name == "native_layer_norm":
+        (weight, bias, epsilon), along = args[2:5], x.shape[x.dim() - len(args[1]) :]
+        rows, axes = x, list(range(x.dim() - len(args[1]), x.dim()))
     else:
-        axes = [axis for axis in range(x.dim()) if axis != 1]
-        mean, var = (x.mean(axes), x.var(axes, correction=0)) if args[5] else args[3:5]
-        scaled = (x - mean.reshape(along)) * torch.rsqrt(var + args[7]).reshape(along)
+        (weight, bias), epsilon, along = args[1:3], args[7], (-1, *(1 for _ in x.shape[2:]))
+        is_group = name == "native_group_norm"
+        rows = x.reshape(x.shape[0], args[6], -1) if is_group else x
+        axes = [2] if is_group else [axis for axis in range(x.dim()) if axis != 1]
+    if name == "native_batch_norm" and not args[5]:
+        mean, variance = (each.reshape(along) for each in args[3:5])
+    else:
+        mean, variance = statistics(rows, axes)
+    scaled = ((rows - mean) * torch.rsqrt(variance + epsilon)).reshape(x.shape)
     scaled = scaled if weight is None else scaled * weight.reshape(along)
     found: torch.Tensor = scaled if bias is None else scaled + bias.reshape(along)
     return found
+
+
+def mean_and_variance(rows: torch.Tensor, axes: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return mean and variance of values along axes, which stay, with size 1."""
+    return rows.mean(axes, keepdim=True), rows.var(axes, correction=0, keepdim=True)
 
 
 def _casts_nothing(args: Sequence[object], kwargs: Mapping[str, object]) -> bool:

@@ -269,7 +269,7 @@ def _pooled_measure(evidence: CheckEvidence, number: int, draws: Sequence[tuple[
 def _is_coarse(errors: RowErrors, bounds: ErrorBounds) -> bool:
     """Return True if no row's error is larger than that of low-precision arithmetic."""
     limit = COARSE_HALF if errors.dtype.itemsize < 4 else COARSE_SINGLE
-    return bool((rms(errors.error) <= torch.maximum(limit * rms(errors.value), bounds.rms)).all())
+    return _are_within(errors, bounds, limit * rms(errors.value))
 
 
 def _may_be_order(errors: RowErrors, bounds: ErrorBounds) -> bool:
@@ -278,8 +278,12 @@ def _may_be_order(errors: RowErrors, bounds: ErrorBounds) -> bool:
     Other orders are only tried then, since they cost evaluations.
     """
     scale = rms(errors.value)
-    limits = torch.maximum(COARSE_HALF * scale.clamp(min=scale.median()), bounds.rms)
-    return bool((rms(errors.error) <= limits).all())
+    return _are_within(errors, bounds, COARSE_HALF * scale.clamp(min=scale.median()))
+
+
+def _are_within(errors: RowErrors, bounds: ErrorBounds, limits: torch.Tensor) -> bool:
+    """Return True if every row errs by at most its limit, or its bound if that is larger."""
+    return bool((rms(errors.error) <= torch.maximum(limits, bounds.rms)).all())
 
 
 def _weigh(errors: RowErrors, bounds: ErrorBounds) -> _Weighed:

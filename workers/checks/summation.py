@@ -12,8 +12,8 @@ from functools import partial
 import torch
 
 from workers.protocol import Graph
-from workers.protocol.graph import Node
-from workers.reference import Change, Result, evaluate, is_product, origin
+from workers.protocol.graph import InputRef, Node, NodeRef
+from workers.reference import Change, Result, evaluate, is_product, mean_and_variance, normalised, origin
 
 MOST_ELEMENTS = 2**24
 """Maximum terms of sums that are repeated: more take a CPU seconds, and kernels add them in parts."""
@@ -56,8 +56,8 @@ _OTHERS: dict[str, tuple[Terms, Applied]] = {
     "_fused_rms_norm": (_squared, lambda result, ratio: result / ratio.sqrt()),
 }
 """Operations with a sum of terms of one sign inside."""
-_CENTRING = {"native_layer_norm": (2, 4), "native_group_norm": (1, 7), "native_batch_norm": (1, 7)}
-"""Norms that subtract a mean, with the positions of their weight, which is followed by their bias, and epsilon."""
+_CENTRING = frozenset(["native_layer_norm", "native_group_norm", "native_batch_norm"])
+"""Norms that subtract a mean."""
 
 
 def added_otherwise(graph: Graph, inputs: Sequence[torch.Tensor], dtype: torch.dtype) -> list[list[torch.Tensor]]:
@@ -112,9 +112,11 @@ class _Summation:
             return result
         if isinstance(result, torch.Tensor):
             return self._reduced(node, used[0], result)
-        centres = node.name in _CENTRING
-        first = self._normalised(node, used, result[0]) if centres else self._reduced(node, used[0], result[0])
-        return (first, *result[1:])
+        if node.name not in _CENTRING:
+            return (self._reduced(node, used[0], result[0]), *result[1:])
+        given = iter(used)
+        args = [next(given) if isinstance(value, InputRef | NodeRef) else value for value in node.args]
+        return (normalised(node.name, args, self._statistics), *result[1:])
 
     def _reduced(self, node: Node, given: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
         """Return the result of a reduction; of too many terms as it is."""
@@ -134,19 +136,12 @@ class _Summation:
         ratio = torch.where(exact > 0, self._total(terms, axes) / exact, 1.0).nan_to_num(1.0, 1.0, 1.0)
         return applied(result, ratio.reshape(result.shape) if ratio.numel() == result.numel() else ratio)
 
-    def _normalised(self, node: Node, used: Sequence[torch.Tensor], result: torch.Tensor) -> torch.Tensor:
-        """Return a norm by its definition; over too many terms as it is."""
-        rows, axes, along = _centred(node, used[0])
+    def _statistics(self, rows: torch.Tensor, axes: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return mean and variance; of too many terms as they are."""
         count = math.prod(rows.shape[axis] for axis in axes)
         if count > MAX_TERMS:
-            return result
-        place, epsilon = _CENTRING[node.name]
-        mean, variance = (self._total(terms, axes) / count for terms in (rows, _apart(rows, axes)))
-        scaled = ((rows - mean) * torch.rsqrt(variance + float(str(node.args[epsilon])))).reshape(result.shape)
-        factors = iter(used[1:])
-        if node.args[place] is not None:
-            scaled = scaled * next(factors).reshape(along)
-        return scaled if node.args[place + 1] is None else scaled + next(factors).reshape(along)
+            return mean_and_variance(rows, axes)
+        return self._total(rows, axes) / count, self._total(_apart(rows, axes), axes) / count
 
     def _total(self, terms: torch.Tensor, axes: list[int]) -> torch.Tensor:
         """Add terms along axes, float64; the axes stay, with size 1."""
@@ -170,21 +165,9 @@ def _takes_statistics(node: Node) -> bool:
     return node.name in _CENTRING and (node.name != "native_batch_norm" or node.args[5] is True)
 
 
-def _centred(node: Node, given: torch.Tensor) -> tuple[torch.Tensor, list[int], Sequence[int]]:
-    """Return a norm's operand as its statistics see it, the axes that they add along, and the shape of its weights."""
-    dims = given.dim()
-    if node.name == "native_layer_norm":
-        axes = _axes(node, dims)
-        return given, axes, given.shape[axes[0] :]
-    channels = (-1, *(1 for _ in range(dims - 2)))
-    if node.name == "native_group_norm":
-        return given.reshape(given.shape[0], int(str(node.args[6])), -1), [2], channels
-    return given, [axis for axis in range(dims) if axis != 1], channels
-
-
 def _axes(node: Node, dims: int) -> list[int]:
     """Return the axes that a node adds along; all where it names none."""
-    if node.name in ("native_layer_norm", "_fused_rms_norm"):
+    if node.name == "_fused_rms_norm":
         last = node.args[1]
         return list(range(dims - (len(last) if isinstance(last, list | tuple) else 1), dims))
     place = 2 if node.name == "linalg_vector_norm" else 1

@@ -200,7 +200,8 @@ def _fits(scores: _Scores, source: fx.Node, weights: fx.Node, values: fx.Node) -
     within = [tuple(map(str, value_of(source).shape)), scores.sizes or matrices]
     if tuple(map(str, value_of(weights).shape)) != matrices or any(each[-2:] != matrices[1:] for each in within):
         return False
-    return len({*_kinds(scores)} - {_Kind.SHARED}) <= 1 and _Kind.OTHER not in _kinds(scores)
+    kinds = _kinds(scores) - {_Kind.SHARED}
+    return len(kinds) <= 1 and _Kind.OTHER not in kinds
 
 
 class _Kind(Enum):
@@ -213,8 +214,8 @@ class _Kind(Enum):
     SHARED, INNER, OUTER, OTHER = range(4)
 
 
-def _kinds(scores: _Scores) -> list[_Kind]:
-    return [_kind(value_of(node), scores.sizes) for node in (*scores.added, *(mask for mask, _ in scores.masks))]
+def _kinds(scores: _Scores) -> set[_Kind]:
+    return {_kind(value_of(node), scores.sizes) for node in (*scores.added, *(mask for mask, _ in scores.masks))}
 
 
 def _kind(value: torch.Tensor, sizes: Sequence[str]) -> _Kind:

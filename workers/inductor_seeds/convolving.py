@@ -1,4 +1,4 @@
-"""Convolutions and recurrent layers in a candidate's host function.
+"""Convolutions, recurrent layers and attention in a candidate's host function.
 
 A convolution has an elementwise kernel as its end where one alone reads it.
 """

@@ -6,6 +6,7 @@ many matrices as there are positions along its first axes. With few rows each, m
 
 import torch
 from torch import fx
+from torch._prims_common import is_contiguous_or_false
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from workers.inductor_seeds.graph_nodes import given_to, insert_call, is_call, value_of
@@ -49,18 +50,7 @@ def _has_few_rows(left: torch.Tensor) -> bool:
 def _flat(graph: fx.Graph, left: fx.Node, shared: fx.Node) -> fx.Node:
     """Insert the product of all rows, and give its result the form of all products."""
     matrices, rows, summed = given_to(left)[1]
-    if not _is_packed(value_of(left)):
+    if not is_contiguous_or_false(value_of(left)):
         left = insert_call(graph, _ATEN.clone.default, left, memory_format=torch.contiguous_format)
     product = insert_call(graph, _ATEN.mm.default, insert_call(graph, _ATEN.view.default, left, [-1, summed]), shared)
     return insert_call(graph, _ATEN.view.default, product, [matrices, rows, -1])
-
-
-def _is_packed(value: torch.Tensor) -> bool:
-    """Return True if elements certainly lie in order, one after another. Sizes are compared as they are written."""
-    sizes, packed = [*value.shape], []
-    for axis in range(len(sizes)):
-        step: int | torch.SymInt = 1
-        for size in sizes[axis + 1 :]:
-            step = step * size
-        packed.append(str(step))
-    return list(map(str, value.stride())) == packed

@@ -29,6 +29,7 @@ from workers.inductor_seeds.complex_pairs import complex_pairs
 from workers.inductor_seeds.extremes import values_of
 from workers.inductor_seeds.flat_products import flatten_products
 from workers.inductor_seeds.folding import number_of
+from workers.inductor_seeds.graph_nodes import insert_call
 from workers.inductor_seeds.indexing import terms
 from workers.inductor_seeds.operations import DECOMPOSITIONS, NAMESPACE, extended
 from workers.inductor_seeds.reordering import reorder_by_reads
@@ -230,6 +231,7 @@ def _trace(operator: Operator, *, copied: bool) -> tuple[fx.GraphModule, list[Fa
     require_all_sizes(operator, dims, [guard.expr for guard in sizes.guards], call, traced)
     join_attention(traced, fake)
     flatten_products(traced, fake)
+    _make_numbers(traced, fake)
     _move(traced, inputs)
     return traced, inputs
 
@@ -275,18 +277,22 @@ def _only_value(operator: Operator, name: str) -> int:
     return operator.shapes[0].dims[name]
 
 
-def _move(traced: fx.GraphModule, inputs: list[FakeTensor]) -> None:
-    """Move every tensor of a graph to the target's device; numbers that the reference holds are made there."""
-    # The original puts a tensor on a card, which the sandbox hides.
-    vars(_late("torch._subclasses.fake_tensor"))["init_gpu_context"] = lambda _: None
+def _make_numbers(traced: fx.GraphModule, mode: FakeTensorMode) -> None:
+    """Have a graph make the numbers that the reference holds as tensors: Inductor would compute with them in C++."""
     for node in [*traced.graph.nodes]:
         held = getattr(traced, str(node.target)) if node.op == "get_attr" else None
         if isinstance(held, torch.Tensor) and not held.dim() and not held.is_complex():
-            with traced.graph.inserting_before(node):
-                made = traced.graph.call_function(_FULL, ([], held.item()), {"dtype": held.dtype, "device": DEVICE})
-            made.meta = node.meta
+            number = held.item()  # Within the mode it would be a symbol.
+            with mode, traced.graph.inserting_before(node):
+                made = insert_call(traced.graph, _FULL, [], number, dtype=held.dtype, device=torch.device("cpu"))
             node.replace_all_uses_with(made)
             traced.graph.erase_node(node)
+
+
+def _move(traced: fx.GraphModule, inputs: list[FakeTensor]) -> None:
+    """Move every tensor of a graph to the target's device."""
+    # The original puts a tensor on a card, which the sandbox hides.
+    vars(_late("torch._subclasses.fake_tensor"))["init_gpu_context"] = lambda _: None
     for node in traced.graph.nodes:
         if "device" in node.kwargs:
             node.update_kwarg("device", DEVICE)

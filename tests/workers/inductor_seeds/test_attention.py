@@ -1,16 +1,13 @@
 """Attention is found in references that spell it in several ways, and nothing else is taken for it."""
 
 import ast
-import json
-from functools import partial
 
 import pytest
 
-from tests.workers.tracer.jobs import in_jail, operator
+from tests.workers.inductor_seeds.lowered import lowered
+from tests.workers.tracer.jobs import operator
 from workers.inductor_seeds.attention import ATTENTION
-from workers.inductor_seeds.lowering import lower
 from workers.protocol import Operator
-from workers.targets import TARGETS
 
 HEADS = 4
 INPUTS = [
@@ -65,10 +62,7 @@ def of_code(code: str, dtype: str = "float32", sizes: tuple[int, int] = (96, 80)
 
 
 def host_of(of: Operator) -> str:
-    def run(of: Operator, _: bytes) -> bytes:
-        return json.dumps(lower(of, TARGETS["sm_90"]).host).encode()
-
-    return json.loads(in_jail(partial(run, of)))
+    return lowered(of)["host"]
 
 
 @pytest.mark.parametrize("code", SPELLED)

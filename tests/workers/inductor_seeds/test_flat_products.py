@@ -1,14 +1,10 @@
 """Products of many small matrices with one are one product; others stay as they are."""
 
-import json
-from functools import partial
-
 import pytest
 
-from tests.workers.tracer.jobs import in_jail, operator
-from workers.inductor_seeds.lowering import lower
+from tests.workers.inductor_seeds.lowered import lowered
+from tests.workers.tracer.jobs import operator
 from workers.protocol import Operator
-from workers.targets import TARGETS
 
 
 def of_code(code: str, width: int = 7) -> Operator:
@@ -27,12 +23,7 @@ def of_code(code: str, width: int = 7) -> Operator:
 
 def grids_of(of: Operator) -> list[str]:
     """Rules for the grids of a draft's products."""
-
-    def run(of: Operator, _: bytes) -> bytes:
-        kernels = lower(of, TARGETS["sm_90"]).kernels.values()
-        return json.dumps([each.grid for each in kernels if "tl.dot" in each.text]).encode()
-
-    return json.loads(in_jail(partial(run, of)))
+    return [grid for _, text, grid, _ in lowered(of)["kernels"] if "tl.dot" in text]
 
 
 @pytest.mark.parametrize(

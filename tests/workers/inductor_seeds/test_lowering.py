@@ -1,25 +1,12 @@
 """Lowering: Inductor's output for a reference, in its sandbox."""
 
-import json
-from functools import partial
 from importlib import import_module
 
 import pytest
 
-from tests.workers.tracer.jobs import in_jail, operator
-from workers.inductor_seeds.lowering import lower
+from tests.workers.inductor_seeds.lowered import lowered
+from tests.workers.tracer.jobs import operator
 from workers.protocol import Operator
-from workers.targets import TARGETS
-
-
-def lowered(of, target="sm_90", before=lambda: None) -> dict:
-    def run(of, _: bytes) -> bytes:
-        before()
-        found = lower(of, TARGETS[target])
-        kernels = [[item.name, item.text, item.grid, dict(item.options)] for item in found.kernels.values()]
-        return json.dumps({"host": found.host, "kernels": kernels}).encode()
-
-    return json.loads(in_jail(partial(run, of)))
 
 
 def ask_for_the_card():
